@@ -119,9 +119,10 @@ static void test_wrong_options(void **state) {
     (void)state;
     cli_expect_error("run --tempp 1", 2, "unknown option --tempp; did you mean --temp?");
     cli_expect_error("run --top_k=3", 2, "did you mean --top-k?");
-    cli_expect_error("serve --port 8080", 2, "unknown option --port; here it is --listen");
+    cli_expect_error("serve --timeout 8", 2, "unknown option --timeout; here it is --set limits");
     cli_expect_error("run -hf a/b", 2, "unknown option -hf; here it is -m hf:OWNER/REPO");
-    cli_expect_error("serve m.gguf", 2, "unexpected word \"m.gguf\": a model is named with -m");
+    cli_expect_error("serve m.gguf", 2, "no file \"m.gguf\"");
+    cli_expect_error("serve a.gguf b.gguf", 2, "unexpected word \"b.gguf\": the model is named");
     cli_expect_error("run -Q", 2, "unknown option -Q");
     cli_expect_error("run --seed", 2, "option --seed needs a value: N");
     cli_expect_error("run -p --raw", 2, "option -p needs a value");

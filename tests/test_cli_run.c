@@ -41,7 +41,7 @@ static json_int_t number_at(const json_t *object, const char *key) {
 
 static void test_text_is_alone_on_stdout(void **state) {
     (void)state;
-    process p = run_ok("run -p 'Hello' --temp 0", NULL);
+    process p = run_ok("run -v -p 'Hello' --temp 0", NULL);
     assert_true(p.out_len > 0);
     assert_null(strstr(p.out, "kentang:"));
     assert_null(strstr(p.out, "<|"));
@@ -54,6 +54,10 @@ static void test_text_is_alone_on_stdout(void **state) {
     int lines = 0;
     for (const char *c = p.err; *c; c++) lines += *c == '\n';
     assert_int_equal(lines, 2);
+    cli_free(&p);
+    p = run_ok("run -p 'Hello' --temp 0", NULL);
+    static const char plan[] = "kentang: kentang demo Q5_K_M, 5 MB, context 1024\n";
+    assert_ptr_equal(strstr(p.err, plan), p.err);
     cli_free(&p);
 }
 
@@ -172,11 +176,11 @@ static void test_threads_tier_and_batch_change_nothing(void **state) {
 
 static void test_presets_fill_what_is_not_given(void **state) {
     (void)state;
-    process p = run_ok("run -p Hi -n 1 --preset potato", NULL);
+    process p = run_ok("run -v -p Hi -n 1 --preset potato", NULL);
     assert_non_null(strstr(p.err, "threads 2"));
     assert_non_null(strstr(p.err, "context 1024, batch 1024/256"));
     cli_free(&p);
-    p = run_ok("run -p Hi -n 1 -ub 64 --preset potato -c 512", NULL);
+    p = run_ok("run -v -p Hi -n 1 -ub 64 --preset potato -c 512", NULL);
     assert_non_null(strstr(p.err, "context 512"));
     assert_non_null(strstr(p.err, "/64"));
     cli_free(&p);
@@ -281,7 +285,7 @@ static void test_stops_and_limits(void **state) {
     json_decref(full);
     json_decref(all);
     cli_expect_error("run -c 8 -p 'This is a prompt that does not fit into eight positions at all'",
-                     10, "remedy: raise the context");
+                     10, "ask for a larger context (-c)");
     cli_expect_error("run -p x --no-mmap --mem 2M -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf'",
                      3, "a copy of the model takes");
     cli_expect_error("run -p x --stop ''", 2, "stop string 0 is empty");

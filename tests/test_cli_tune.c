@@ -68,22 +68,22 @@ static void test_no_folder_is_said_at_once(void **state) {
 
 static void test_run_uses_it(void **state) {
     (void)state;
-    expect_plan("run -p Hi -n 1", "| tuned 2", true);
+    expect_plan("run -v -p Hi -n 1", "| tuned 2", true);
     append("threads=1\nthreads-batch=3\nubatch=64\n");
-    expect_plan("run -p Hi -n 1", "batch 2048/64", true);
-    expect_plan("run -p Hi -n 1 -ub 32", "batch 2048/32", true);
-    expect_plan("run -p Hi -n 1 -t 2", "threads 2,", true);
-    expect_plan("run -p Hi -n 1 --no-tuned", "tuned", false);
-    expect_plan("run -p Hi -n 1 --preset potato", "batch 1024/256", true);
-    expect_plan("run -p Hi -n 1", "/3, ", true); /* more than there may be cores */
+    expect_plan("run -v -p Hi -n 1", "batch 2048/64", true);
+    expect_plan("run -v -p Hi -n 1 -ub 32", "batch 2048/32", true);
+    expect_plan("run -v -p Hi -n 1 -t 2", "threads 2,", true);
+    expect_plan("run -v -p Hi -n 1 --no-tuned", "tuned", false);
+    expect_plan("run -v -p Hi -n 1 --preset potato", "batch 1024/256", true);
+    expect_plan("run -v -p Hi -n 1", "/3, ", true); /* more than there may be cores */
 }
 
 static void test_nonsense_is_ignored(void **state) {
     (void)state;
     append("ubatch=-5\nbatch=99999999999\nthreads=many\n=\nnobody\nubatch=\n");
-    expect_plan("run -p Hi -n 1", "batch 2048/64", true);
+    expect_plan("run -v -p Hi -n 1", "batch 2048/64", true);
     append("machine=another one\n");
-    expect_plan("run -p Hi -n 1", "tuned", false);
+    expect_plan("run -v -p Hi -n 1", "tuned", false);
 }
 
 static void test_dry_run_writes_nothing(void **state) {

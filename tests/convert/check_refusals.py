@@ -105,7 +105,7 @@ m = models.MODELS["qwen2-yarn"]
 models.write(m, base)
 Q, NORM = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.input_layernorm.weight"
 
-refused("an empty folder", "cannot read", lambda: shutil.rmtree(folder) or os.makedirs(folder))
+refused("an empty folder", "it has no config.json", lambda: shutil.rmtree(folder) or os.makedirs(folder))
 refused("no weights", "neither model.safetensors", lambda: os.remove(path("model.safetensors")))
 refused("pickles", ".pt files are programs", lambda: os.rename(path("model.safetensors"), path("pytorch_model.bin")))
 refused("a longer file", "belong to no tensor", lambda: append("model.safetensors", b"x"))

@@ -389,8 +389,8 @@ static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
     uint64_t fixed = fixed_bytes(m);
     return kt__fail(
         err, KT_E_NOMEM,
-        "the budget of %.0f MiB leaves %.0f for this engine (weights %.0f, others %.0f), which "
-        "needs %.0f for batches and tables and the K/V of one sequence of %d positions besides: "
+        "the budget of %.0f MiB leaves %.0f MiB for this engine (weights take %.0f MiB, others %.0f "
+        "MiB); it needs %.0f MiB for batches and tables, and the K/V of one sequence of %d positions: "
         "give more (--mem), or ask for a smaller context (-c), fewer sequences or a smaller batch "
         "(-ub)",
         (double)m->budget_bytes / mib, (double)left / mib,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "mcp/pins.h"
 
@@ -26,6 +27,8 @@ struct kt__toolbox {
     kt__agent_tool *tools;
     size_t n_tools;
     bool recalled;
+    const char *starting; /* a server that has not answered yet; NULL: none, or it was named */
+    int64_t starting_us;
 };
 
 static void tell_user(const kt__toolbox *box, const char *fmt, ...)
@@ -129,15 +132,29 @@ static void tell_start(const kt__toolbox *box, const kt__mcp_server_config *conf
     if (kt__mcp_pins_knows(&box->pins, config)) return;
     for (kt__mcp_texts arg = config->argv; arg && *arg && len < sizeof line; arg++)
         len += (size_t)snprintf(line + len, sizeof line - len, " %s", *arg);
-    tell_user(box, "%s, for the first time:%s%s", config->name, config->url ? " " : line,
-              config->url ? config->url : "");
+    tell_user(box, "starting the MCP server %s for the first time:%s%s", config->name,
+              config->url ? " " : line, config->url ? config->url : "");
+}
+
+/* Asked a few times a second while a server is waited for: one that says nothing is named. */
+static bool watch_start(void *user) {
+    enum { SILENT_US = 5000000 };
+    kt__toolbox *box = user;
+    if (box->starting && kt__now_us() - box->starting_us >= SILENT_US) {
+        tell_user(box, "the MCP server %s says nothing; it is left out after 20 s", box->starting);
+        box->starting = NULL;
+    }
+    return box->opts.stop && box->opts.stop(box->opts.user);
 }
 
 static bool start_server(kt__toolbox *box, size_t at, kt_error *err) {
     box_server *s = &box->servers[at];
     s->n_starts++;
-    if (kt__mcp_client_open(s->config, box->opts.stop, box->opts.user, &s->client, err) != KT_OK)
-        return false;
+    box->starting = s->config->name;
+    box->starting_us = kt__now_us();
+    kt_status status = kt__mcp_client_open(s->config, watch_start, box, &s->client, err);
+    box->starting = NULL;
+    if (status != KT_OK) return false;
     if (list_server(box, at, err)) return true;
     kt__mcp_client_close(s->client);
     s->client = NULL;

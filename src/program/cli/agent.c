@@ -13,7 +13,7 @@ enum { MAX_TASK_BYTES = 16 << 20 };
 
 typedef struct agent_cmd {
     const char *task, *system;
-    bool quiet;
+    bool quiet, verbose;
 } agent_cmd;
 
 #define AT(member) offsetof(agent_cmd, member)
@@ -36,6 +36,11 @@ static const kt__opt task_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(quiet),
      .help = "on standard error only errors and questions"},
+    {.name = "verbose",
+     .brief = "v",
+     .kind = KT__OPT_ON,
+     .at = AT(verbose),
+     .help = "say what was decided: kernel tier, threads, batches, memory"},
 };
 
 /* The task from standard input where it is no terminal; *text is for kt__free. */
@@ -50,7 +55,7 @@ static kt_status read_task(agent_cmd *cmd, char **text, kt_error *err) {
     return KT_OK;
 }
 
-static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, const kt__session_opts *session_opts,
+static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, kt__session_opts *session_opts,
                      kt__sampling_opts *sampling) {
     kt__session session = {0};
     char *text = NULL;
@@ -58,13 +63,14 @@ static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, const kt__session_op
     kt_status status;
     int code = 0;
     agent->quiet = cmd->quiet;
+    session_opts->verbose = cmd->verbose;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
     KT__TRY(read_task(cmd, &text, &err));
     KT__TRY(kt__session_open(session_opts, NULL, &session, &err));
     if (!session.info.template_)
         KT__TRY(kt__fail(&err, KT_E_UNSUPPORTED,
                          "this model has no chat template: an agent needs a model that talks"));
-    if (!cmd->quiet) kt__session_print_plan(&session, session_opts);
+    if (!cmd->quiet) kt__session_print_plan(&session, session_opts, 0);
     code = kt__agent_work("agent", &session, agent, &sampling->params, cmd->system, cmd->task);
 out:
     if (status != KT_OK) code = kt__cli_fail("agent", &err);
@@ -92,7 +98,7 @@ static int agent_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "agent",
-        .usage = "[-m MODEL] [--mcp FILE] [-p TASK] [OPTIONS]",
+        .usage = "[MODEL | -m MODEL] [--mcp FILE] [-p TASK] [OPTIONS]",
         .about =
             "Does a task with the help of tools: of servers that speak the Model Context "
             "Protocol, and of our own.\n"

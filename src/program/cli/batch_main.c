@@ -12,7 +12,6 @@
 #include "term/cli.h"
 #include "setup/sampling_opts.h"
 #include "setup/session.h"
-#include "term/foreign_opts.h"
 #include "term/interrupt.h"
 #include "setup/setting_opts.h"
 
@@ -260,7 +259,7 @@ static int run_batch(const batch_opts *opts, kt__session_opts *session, kt__samp
     kt__batch_input_open(&b.in, fd);
     KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
     KT__TRY(kt__session_open(session, NULL, &b.session, &err));
-    kt__session_print_plan(&b.session, session);
+    kt__session_print_plan(&b.session, session, 0);
     set_up(&b, &sampling->params);
     run_all(&b);
     show_end(&b);
@@ -286,9 +285,8 @@ out:
 
 static int batch_command(int argc, char **argv, kt__config *config) {
     batch_opts opts = {0};
-    kt__session_opts session = {.config = config};
+    kt__session_opts session = {.config = config, .verbose = true};
     kt__sampling_opts sampling = kt__sampling_opts_default();
-    kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
         {"Results", files_table, KT__COUNT(files_table), &opts},
         kt__setting_opts(config, KT__OPTIONS_MANY),
@@ -300,7 +298,6 @@ static int batch_command(int argc, char **argv, kt__config *config) {
         kt__setting_opts(config, KT__OPTIONS_CORES),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__sampling_opts_group(&sampling),
-        kt__foreign_opts_group(&foreign),
     };
     const kt__syntax syntax = {
         .command = "batch",
@@ -334,7 +331,6 @@ static int batch_command(int argc, char **argv, kt__config *config) {
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
-    if (code < 0) kt__foreign_opts_note(&foreign);
     if (code < 0) code = run_batch(&opts, &session, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
     kt__lora_opts_free(&session.lora);

@@ -144,10 +144,12 @@ static bool make_room(kt__chat *c) {
     size_t n_tokens = count_tokens(&c->messages, 0, c->session->model);
     size_t n_dropped = c->editor ? exchanges_to_drop(c) : 0;
     if (!n_dropped) return false;
+    char which[64] = "the oldest question";
+    if (n_dropped > 1) snprintf(which, sizeof which, "the %zu oldest questions", n_dropped);
     snprintf(question, sizeof question,
              "The context is full: the conversation has %zu tokens, the context %d.\n"
-             "Forget the oldest %zu question%s and continue?\n",
-             n_tokens, (int)c->session->engine_info.n_ctx, n_dropped, n_dropped == 1 ? "" : "s");
+             "Forget %s and continue?\n",
+             n_tokens, (int)c->session->engine_info.n_ctx, which);
     if (!ask_yes(c, question)) return false;
     while (n_dropped--) (void)kt__messages_drop_oldest(&c->messages);
     return true;

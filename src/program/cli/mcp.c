@@ -99,7 +99,7 @@ static int mcp_command(int argc, char **argv, kt__config *given) {
     };
     const kt__syntax syntax = {
         .command = "mcp",
-        .usage = "[-m MODEL] [OPTIONS]",
+        .usage = "[MODEL | -m MODEL] [OPTIONS]",
         .about = "Serves models as tools of the Model Context Protocol: a program that speaks it "
                  "starts this\n"
                  "command and talks to it over standard input and output, a line of JSON each.",

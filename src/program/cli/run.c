@@ -18,7 +18,6 @@
 #include "setup/model_name.h"
 #include "cli/profile_report.h"
 #include "setup/learn_opts.h"
-#include "term/foreign_opts.h"
 #include "term/progress.h"
 #include "setup/sampling_opts.h"
 #include "term/screen.h"
@@ -79,9 +78,8 @@ enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
 
 typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
-    bool raw, json, interactive, profile, escapes, quiet, plain;
+    bool raw, json, interactive, profile, escapes, quiet, verbose, plain;
     int thoughts;
-    kt__foreign_opts foreign;
     prompt_cache kept;
     kt__learn_opts learn;
     kt__agent_opts agent;
@@ -146,7 +144,12 @@ static const kt__opt prompt_table[] = {
      .brief = "q",
      .kind = KT__OPT_ON,
      .at = AT(quiet),
-     .help = "on standard error only warnings and errors: neither plan nor figures"},
+     .help = "on standard error only warnings and errors: neither model nor figures"},
+    {.name = "verbose",
+     .brief = "v",
+     .kind = KT__OPT_ON,
+     .at = AT(verbose),
+     .help = "say what was decided: kernel tier, threads, batches, memory"},
     {.name = "plain",
      .kind = KT__OPT_ON,
      .at = AT(plain),
@@ -392,6 +395,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
         if (opts->profile) kt__profile_print(&profile);
         if (result.finish == KT_FINISH_CANCELLED) code = kt_status_exit_code(KT_E_CANCELLED);
     } else {
+        kt__constraint_opts_name_error(&opts->held, &err);
         code = kt__cli_fail("run", &err);
     }
     kt__screen_close(&out.screen);
@@ -475,8 +479,8 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
 static int run_opened(const kt__session_opts *session_opts, const run_opts *opts, const prompt *p,
                       kt__sampling_opts *sampling, kt__session *session) {
     if (!opts->quiet) {
-        kt__foreign_opts_note(&opts->foreign);
-        kt__session_print_plan(session, session_opts);
+        bool talks = !p->text || opts->interactive;
+        kt__session_print_plan(session, session_opts, talks ? kt__session_tok_s(session) : 0);
     }
     kt__session_warn(session, session_opts);
     kt_engine_profile_enable(session->engine, opts->profile);
@@ -487,14 +491,15 @@ static int run_opened(const kt__session_opts *session_opts, const run_opts *opts
     return run_once(session, opts, p->text, p->len, &sampling->params);
 }
 
-static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
-                       kt__sampling_opts *sampling, const char *const *words, size_t n_words) {
+static int run_prompts(kt__session_opts *session_opts, run_opts *opts, kt__sampling_opts *sampling,
+                       const char *const *words, size_t n_words) {
     kt_error err = {0};
     kt__session session = {0};
     prompt p = {0};
     kt_status status;
     int code = 0;
     opts->agent.quiet = opts->quiet;
+    session_opts->verbose = opts->verbose;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
     KT__TRY(take_words(words, n_words, session_opts->config->model != NULL, &p, &err));
     KT__TRY(take_gap(opts, &err));
@@ -533,7 +538,6 @@ static int run_command(int argc, char **argv, kt__config *config) {
         kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__sampling_opts_group(&sampling),
         kt__constraint_opts_group(&opts.held),
-        kt__foreign_opts_group(&opts.foreign),
     };
     const kt__syntax syntax = {
         .command = "run",
@@ -541,7 +545,7 @@ static int run_command(int argc, char **argv, kt__config *config) {
         .about =
             "Answers a prompt, or talks with you. The answer alone goes to standard output; a "
             "line\n"
-            "with the plan and a line with figures go to standard error. Ctrl-C ends the answer.",
+            "with the model and a line with figures go to standard error. Ctrl-C ends the answer.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
         .max_words = MAX_WORDS,

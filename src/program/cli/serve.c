@@ -8,7 +8,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "term/foreign_opts.h"
 #include "setup/serve_opts.h"
 #include "transports/http.h"
 #include "services/sd.h"
@@ -133,10 +132,10 @@ static int run_serve(const kt__serve_opts *o) {
 
 static int serve_command(int argc, char **argv, kt__config *config) {
     kt__serve_opts opts = {.given = config};
-    kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
         kt__setting_opts(config, KT__OPTIONS_SERVER),
         kt__setting_opts(config, KT__OPTIONS_LISTEN),
+        kt__serve_opts_address_group(&opts),
         kt__setting_opts(config, KT__OPTIONS_MANY),
         kt__setting_opts(config, KT__OPTIONS_SIZES),
         kt__setting_opts(config, KT__OPTIONS_DRAFT),
@@ -147,11 +146,10 @@ static int serve_command(int argc, char **argv, kt__config *config) {
         kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__serve_opts_file_group(&opts),
         kt__serve_opts_check_group(&opts),
-        kt__foreign_opts_group(&foreign),
     };
     const kt__syntax syntax = {
         .command = "serve",
-        .usage = "[-m MODEL] [OPTIONS]",
+        .usage = "[MODEL | -m MODEL] [OPTIONS]",
         .about =
             "Serves models over HTTP, as OpenAI's clients speak it, and over a Unix socket, as "
             "lines of JSON.\n"
@@ -161,12 +159,11 @@ static int serve_command(int argc, char **argv, kt__config *config) {
         .notes = "SIGTERM lets running answers end and stops; SIGHUP reads the configuration "
                  "again.\n"
                  "Examples:\n"
-                 "  kentang serve -m model.gguf\n"
+                 "  kentang serve model.gguf\n"
                  "  kentang serve --check --config kentang.toml\n"
                  "  kentang serve -m model.gguf --listen 0.0.0.0:8000 --keys keys.txt",
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
-    if (code < 0) kt__foreign_opts_note(&foreign);
     if (code < 0) code = run_serve(&opts);
     kt__serve_opts_free(&opts);
     return code;

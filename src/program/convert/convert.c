@@ -1,8 +1,10 @@
 #include "convert/convert.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -30,6 +32,10 @@ static kt_status read_config(conversion *c) {
     kt_status status;
     c->config_path = kt__folder_path(c->source, "config.json");
     if (!c->config_path) return kt__fail_nomem(c->err, "a path", 0);
+    if (access(c->config_path, F_OK) != 0 && errno == ENOENT)
+        KT__TRY(kt__fail_at(
+            c->err, KT_E_IO, c->source, UINT64_MAX,
+            "the folder is no model: it has no config.json; a GGUF file in it is named itself"));
     KT__TRY(kt__folder_read_json(c->config_path, MAX_CONFIG, true, &root, c->err));
     KT__TRY(kt__hf_config_read(root, c->config_path, &c->output->notes, &c->config, c->err));
 out:

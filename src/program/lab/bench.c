@@ -581,7 +581,7 @@ static int bench_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "bench",
-        .usage = "[-m MODEL | --preset NAME [--quant NAME]] [OPTIONS]",
+        .usage = "[MODEL | -m MODEL | --preset NAME [--quant NAME]] [OPTIONS]",
         .about =
             "Measures prompt processing (pp) and generation (tg) as llama-bench does: fixed token\n"
             "ids, nothing sampled, the median of several runs after one to warm up; and how much "

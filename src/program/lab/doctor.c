@@ -223,8 +223,9 @@ static void print_cores(const report *r) {
                sizes[i] ? text_of_bytes(sizes[i]).s : "unknown");
     puts("");
     print_label("allowed");
-    printf("%d processors on %d cores by affinity; cgroup quota ", r->limits.n_affinity,
-           r->limits.n_affinity_cores);
+    printf("%d processor%s on %d core%s by affinity; cgroup quota ", r->limits.n_affinity,
+           r->limits.n_affinity == 1 ? "" : "s", r->limits.n_affinity_cores,
+           r->limits.n_affinity_cores == 1 ? "" : "s");
     if (r->limits.quota_cpus > 0)
         printf("%.2f processors\n", r->limits.quota_cpus);
     else

@@ -178,7 +178,7 @@ static int perplexity_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "perplexity",
-        .usage = "-m MODEL -f TEXT [OPTIONS]",
+        .usage = "[MODEL | -m MODEL] -f TEXT [OPTIONS]",
         .about =
             "How well a model predicts a text: perplexity as llama-perplexity computes it. With "
             "--kl,\nhow far its predictions are from another model's: Kullback-Leibler "

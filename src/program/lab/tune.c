@@ -280,7 +280,7 @@ static int tune_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "tune",
-        .usage = "[-m MODEL] [OPTIONS]",
+        .usage = "[MODEL | -m MODEL] [OPTIONS]",
         .about =
             "Looks for the number of threads (for the prompt and for the answer) and the size of\n"
             "prompt slices that are fastest for this model on this machine, and whether several\n"

@@ -12,7 +12,13 @@
 #include "mcp/param_headers.h"
 #include "mcp/versions.h"
 
-enum { PROBE_MS = 5000, MAX_STRAYS = 10000, MAX_PAGES = 64, MAX_REQUEST = 16 << 20 };
+enum {
+    PROBE_MS = 5000,
+    START_MS = 20000,
+    MAX_STRAYS = 10000,
+    MAX_PAGES = 64,
+    MAX_REQUEST = 16 << 20
+};
 
 struct kt__mcp_client {
     const kt__mcp_server_config *config;
@@ -204,7 +210,9 @@ static kt_status say_initialize(kt__mcp_client *c, kt_error *err) {
     char members[200];
     json_t *result;
     int code;
-    a.wait = wait_for(c, c->config->timeout_ms);
+    int64_t most_ms = START_MS -
+                      PROBE_MS; /* both questions together: a silent server is left out */
+    a.wait = wait_for(c, c->config->timeout_ms < most_ms ? c->config->timeout_ms : most_ms);
     snprintf(members, sizeof members,
              "\"protocolVersion\":\"" KT__MCP_LEGACY
              "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"kentang\",\"version\":\"%.40s\"}",

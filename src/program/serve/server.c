@@ -91,11 +91,6 @@ static void server_tick(void *user) {
 
 /* ---- starting ---- */
 
-static kt_status read_keys(const kt__config *config, kt__keys **out, kt_error *err) {
-    *out = NULL;
-    return config->keys ? kt__keys_read(config->keys, out, err) : KT_OK;
-}
-
 /* Those that answers get unless they say otherwise, of a model that is in use. */
 static kt_status open_default_adapters(kt__shared *shared, const kt__config *config,
                                        kt__served *first, const kt_engine *engine, kt_error *err) {
@@ -149,7 +144,7 @@ static kt_status check_file(const kt__config *config, const char *path, kt_error
 
 kt_status kt__server_check(const kt__config *config, kt_error *err) {
     kt__keys *keys;
-    kt_status status = read_keys(config, &keys, err);
+    kt_status status = kt__keys_read(config->keys, config->api_key, &keys, err);
     if (status == KT_OK) kt__keys_free(keys);
     for (size_t i = 0; i < config->n_models && status == KT_OK; i++) {
         status = check_file(config, config->models[i].path, err);
@@ -172,7 +167,7 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     kt__shared *shared = &s->shared;
     kt__config *c = shared->start;
     kt__keys *keys;
-    KT__STEP(read_keys(c, &keys, err));
+    KT__STEP(kt__keys_read(c->keys, c->api_key, &keys, err));
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
     KT__STEP(kt__models_create(c, &shared->log, &shared->models, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
@@ -322,7 +317,7 @@ static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
 /* Keys that cannot be read, or that are gone, leave everything as it was. */
 static kt_status read_new_keys(const kt__settings *now, const kt__config *next, kt__keys **keys,
                                kt_error *err) {
-    kt_status status = read_keys(next, keys, err);
+    kt_status status = kt__keys_read(next->keys, next->api_key, keys, err);
     if (status != KT_OK || *keys || !now->keys) return status;
     return kt__fail(err, KT_E_ARG, "keys cannot be taken away without a restart");
 }

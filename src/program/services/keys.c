@@ -46,6 +46,7 @@ static kt_status parse_line(char *line, int n, const char *path, key *out, bool 
 }
 
 static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_error *err) {
+    size_t before = keys->n;
     for (int n = 1; *text; n++) {
         bool found = false;
         char *newline = strchr(text, '\n'), *line = text;
@@ -57,31 +58,48 @@ static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_err
         if (status != KT_OK) return status;
         keys->n += found;
     }
-    if (keys->n) return KT_OK;
+    if (keys->n > before) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "%s holds no key", path);
 }
 
-kt_status kt__keys_read(const char *path, kt__keys **out, kt_error *err) {
+static kt_status read_file(const char *path, kt__keys *keys, kt_error *err) {
     kt__buf text;
     struct stat st;
-    *out = NULL;
-    kt__keys *keys = NULL;
-    kt_status status = kt__config_file_read(path, "the keys", MAX_FILE_BYTES, &text, &st, err);
-    if (status == KT_OK && (st.st_mode & 077) != 0)
-        status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
-                             "%s may be read or written by others: chmod 600 %s", path, path);
-    if (status != KT_OK) goto out;
-    keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
-    if (!keys) {
-        status = kt__fail_nomem(err, "keys", MAX_KEYS * sizeof keys->keys[0]);
-        goto out;
-    }
+    kt_status status;
+    KT__TRY(kt__config_file_read(path, "the keys", MAX_FILE_BYTES, &text, &st, err));
+    if ((st.st_mode & 077) != 0)
+        KT__TRY(kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
+                            "%s may be read or written by others: chmod 600 %s", path, path));
     KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, keys, err));
+out:
+    kt__config_file_forget(&text);
+    return status;
+}
+
+/* KEY or NAME:KEY, with commas between them */
+static kt_status read_list(const char *list, kt__keys *keys, kt_error *err) {
+    size_t len = strlen(list);
+    char *lines = kt__strdup(list);
+    if (!lines) return kt__fail_nomem(err, "keys", len);
+    for (char *comma = lines; (comma = strchr(comma, ',')) != NULL;) *comma = '\n';
+    kt_status status = parse_keys(lines, "http.api_key", keys, err);
+    explicit_bzero(lines, len);
+    kt__free(lines);
+    return status;
+}
+
+kt_status kt__keys_read(const char *path, const char *list, kt__keys **out, kt_error *err) {
+    kt_status status = KT_OK;
+    *out = NULL;
+    if (!path && !list) return KT_OK;
+    kt__keys *keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
+    if (!keys) return kt__fail_nomem(err, "keys", MAX_KEYS * sizeof keys->keys[0]);
+    if (path) KT__TRY(read_file(path, keys, err));
+    if (list) KT__TRY(read_list(list, keys, err));
     *out = keys;
     keys = NULL;
 out:
     kt__keys_free(keys);
-    kt__config_file_forget(&text);
     return status;
 }
 

@@ -19,6 +19,8 @@ kt__opt_group kt__constraint_opts_group(kt__constraint_opts *opts);
 /* Reads the file. *out points into opts; all zeros where nothing was asked for. */
 kt_status KT_CHECKED kt__constraint_opts_finish(kt__constraint_opts *opts, kt_constraint *out,
                                                 kt_error *err);
+/* An error of the form names the option that gave it. */
+void kt__constraint_opts_name_error(const kt__constraint_opts *opts, kt_error *err);
 void kt__constraint_opts_free(kt__constraint_opts *opts);
 
 #endif

@@ -43,6 +43,21 @@ static const kt__opt file_table[] = {
      .help = "any setting of the file, such as limits.queue=64; may be repeated"},
 };
 
+static const kt__opt address_table[] = {
+    {.name = "host",
+     .kind = KT__OPT_TEXT,
+     .at = AT(host),
+     .arg = "ADDRESS",
+     .help = "listen there; with --port, the two parts of --listen (default: 127.0.0.1)"},
+    {.name = "port",
+     .kind = KT__OPT_INT,
+     .at = AT(port),
+     .min = 1,
+     .max = 65535,
+     .arg = "N",
+     .help = "the port (default: 8000)"},
+};
+
 static const kt__opt check_table[] = {
     {.name = "check",
      .kind = KT__OPT_ON,
@@ -57,6 +72,11 @@ void kt__serve_opts_free(kt__serve_opts *opts) {
 
 kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts) {
     return (kt__opt_group){"Configuration", check_table, KT__COUNT(check_table), opts};
+}
+
+kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts) {
+    return (kt__opt_group){"Its address in two parts", address_table, KT__COUNT(address_table),
+                           opts};
 }
 
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts) {
@@ -134,12 +154,25 @@ out:
     return status;
 }
 
+/* --host and --port in the settings' word. */
+static kt_status set_address(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char listen_at[300];
+    if (!o->host && !o->port) return KT_OK;
+    if (o->given->given[KT__SETTING_listen])
+        return kt__fail(err, KT_E_ARG, "give either --listen or --host and --port");
+    const char *host = o->host ? o->host : "127.0.0.1";
+    bool bare_ipv6 = strchr(host, ':') && host[0] != '[';
+    snprintf(listen_at, sizeof listen_at, "%s%.255s%s:%d", bare_ipv6 ? "[" : "", host,
+             bare_ipv6 ? "]" : "", o->port ? (int)o->port : 8000);
+    return kt__config_set(c, "http.listen", listen_at, o->host ? "--host" : "--port", err);
+}
+
 static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *err) {
-    kt_status status = kt__setting_opts_apply(o->given, c, err);
-    if (status == KT_OK) status = set_adapters(o, c, err);
-    for (size_t i = 0; i < o->set.n && status == KT_OK; i++)
-        status = set_one(c, o->set.items[i], err);
-    return status;
+    KT__STEP(kt__setting_opts_apply(o->given, c, err));
+    KT__STEP(set_address(o, c, err));
+    KT__STEP(set_adapters(o, c, err));
+    for (size_t i = 0; i < o->set.n; i++) KT__STEP(set_one(c, o->set.items[i], err));
+    return KT_OK;
 }
 
 kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt__buf *strange,

@@ -14,6 +14,8 @@ typedef struct kt__serve_opts {
     kt__config *given; /* by options that are settings: setting_opts.h; the command's */
     bool check, no_config, no_env;
     const char *config, *env_file;
+    const char *host; /* with port: http.listen in two parts; NULL, 0: not given */
+    int32_t port;
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
     kt__opt_texts set;
     kt__lora_opts lora;
@@ -24,6 +26,8 @@ void kt__serve_opts_free(kt__serve_opts *opts);
  * in the groups of setting_opts.h over `given`, and in kt__lora_opts_group. */
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts);
 kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts);
+/* --host and --port of a server that listens */
+kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts);
 
 /* strange: what the environment has that is no setting; may be NULL. */
 kt_status KT_CHECKED kt__serve_opts_configure(const kt__serve_opts *opts, kt__config **out,

@@ -1,5 +1,6 @@
 #include "setup/session.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "setup/command_model.h"
 #include "setup/model_name.h"
+#include "setup/step_threads.h"
 #include "term/interrupt.h"
 #include "term/safe_text.h"
 
@@ -174,14 +176,17 @@ static void print_kv(const kt_engine_info *e) {
             e->kv_tail ? "written or recent" : "written");
 }
 
-void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
+static void print_name(const kt__session *s) {
+    fputs("kentang: ", stderr);
+    kt__safe_line(stderr, s->info.name && s->info.name[0] ? s->info.name : s->info.path);
+}
+
+static void print_whole_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
-    const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
     bool embedded = !strcmp(s->info.path, "(demo)"), mapped = opts->config->use_mmap && !embedded;
     uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
-    fputs("kentang: ", stderr);
-    kt__safe_line(stderr, name);
+    print_name(s);
     fprintf(stderr, " %s (%s, %s%s)%s | %s, %s | threads %d", s->info.quant, s->info.arch,
             bytes_text(s->info.file_bytes).text,
             mapped     ? " mapped"
@@ -209,6 +214,34 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     if (s->place.why[0]) fprintf(stderr, " | %s", s->place.why);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
+}
+
+/* What a person wants to know before a conversation. */
+static void print_short_plan(const kt__session *s, double tok_s) {
+    print_name(s);
+    fprintf(stderr, " %s, %s, context %d", s->info.quant, bytes_text(s->info.file_bytes).text,
+            s->engine_info.n_ctx);
+    if (s->draft) print_draft(s);
+    print_adapters(&s->lora);
+    double unit = tok_s < 10 ? 0.1 : tok_s < 100 ? 1 : tok_s < 1000 ? 10 : 100; /* two digits */
+    if (tok_s > 0)
+        fprintf(stderr, ", about %.*f tokens a second", tok_s < 10, unit * round(tok_s / unit));
+    fputc('\n', stderr);
+}
+
+void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts, double tok_s) {
+    if (opts->verbose) {
+        print_whole_plan(s, opts);
+    } else {
+        print_short_plan(s, tok_s);
+    }
+}
+
+double kt__session_tok_s(const kt__session *s) {
+    kt_error err;
+    int64_t us;
+    kt_status status = kt__step_threads_time(s->model, s->engine_info.n_threads, &us, &err);
+    return status == KT_OK && us > 0 ? 1e6 / (double)us : 0;
 }
 
 static bool stretches_context(const kt__config *c) {
@@ -281,18 +314,23 @@ static amount speculation_text(const kt__figures *f) {
     return a;
 }
 
+static const char *plural_end(int64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 void kt__figures_print(const kt__figures *f) {
     uint64_t peak, anon;
     kt__memory_used(&peak, &anon);
-    fprintf(stderr, "kentang: prompt %lld tokens", (long long)f->n_prompt);
+    fprintf(stderr, "kentang: prompt %lld token%s", (long long)f->n_prompt, plural_end(f->n_prompt));
     if (f->n_prefilled < f->n_prompt) {
         fprintf(stderr, " (%lld computed)", (long long)f->n_prefilled);
     }
     fprintf(
         stderr,
-        ", %.1f tok/s | generated %lld tokens, %.1f tok/s%s | first token %.1f ms | peak memory %s "
+        ", %.1f tok/s | generated %lld token%s, %.1f tok/s%s | first token %.1f ms | peak memory %s "
         "(anonymous %s) | finish %s | seed %llu\n",
-        kt__figures_prefill_tok_s(f), (long long)f->n_generated, kt__figures_decode_tok_s(f),
-        speculation_text(f).text, f->first_token_ms, bytes_text(peak).text, bytes_text(anon).text,
-        kt_finish_name(f->last.finish), (unsigned long long)f->last.seed);
+        kt__figures_prefill_tok_s(f), (long long)f->n_generated, plural_end(f->n_generated),
+        kt__figures_decode_tok_s(f), speculation_text(f).text, f->first_token_ms,
+        bytes_text(peak).text, bytes_text(anon).text, kt_finish_name(f->last.finish),
+        (unsigned long long)f->last.seed);
 }

@@ -15,6 +15,7 @@
 typedef struct kt__session_opts {
     kt__config *config;
     bool many;          /* set by a command that submits requests: no sequence is opened */
+    bool verbose;       /* the plan with all that was decided */
     kt__lora_opts lora; /* of commands that have its group, which free it */
 } kt__session_opts;
 
@@ -38,8 +39,12 @@ kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *
 void kt__session_close(kt__session *session);
 /* On stderr, where something went wrong with the disk cache. */
 void kt__session_warn_of_cache(const kt__session *session);
-/* "kentang: MODEL | tier | threads | context | memory" on stderr */
-void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts);
+/* A line on stderr: model, size, context and, unless 0, the speed to expect; with opts->verbose tier,
+ * threads, batches and memory, too. */
+void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts, double tok_s);
+/* Tokens a second that one answer may expect: a step is timed after one that warms the weights up. 0:
+ * there is no memory for it. */
+double kt__session_tok_s(const kt__session *session);
 /* What the session's learner has for a request on its sequence: recalled, and computed with; *learned is
  * to be closed when the request is over. Nothing without a learner. */
 kt_status KT_CHECKED kt__session_recall(kt__session *session, kt_request_params *request,

@@ -8,28 +8,65 @@
 #include "base/error.h"
 #include "term/safe_text.h"
 
-/* A format error that names no file is in a person's own text. */
-static const char *remedy_of_format(const char *where) {
-    if (!where || !where[0] || !strcmp(where, "JSON"))
-        return "correct the input at the place named; the command's --help shows its form";
-    return "the file may be damaged or incomplete: fetch or make it again, compare its size, or "
-           "correct "
-           "the place named";
+/* ---- remedies ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), len = strlen(end);
+    return n >= len && !strcmp(text + n - len, end);
 }
 
-/* What a person can do about an error of this kind when the message itself does not say. */
-static const char *remedy_of(kt_status code, const char *where) {
+/* What a person can do about an error of the system, which the message ends with. */
+static const char *remedy_of_system(const char *message) {
+    static const struct {
+        int code;
+        const char *remedy;
+    } rows[] = {
+        {ENOENT, "check the spelling, and the folder that you are in"},
+        {EACCES, "check who may read, or write, there (ls -l)"},
+        {EPERM, "check who may read, or write, there (ls -l)"},
+        {EROFS, "name a place that can be written to"},
+        {ENOSPC, "free some space on that disk"},
+        {EDQUOT, "free some space of your quota"},
+        {EISDIR, "name a file, not a folder"},
+        {ENOTDIR, "a part of the path is a file, not a folder"},
+        {EMFILE, "raise the limit of open files (ulimit -n)"},
+        {ENFILE, "the whole system has too many open files"},
+        {EIO, "the disk may be failing: see the system's log (dmesg)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (ends_with(message, strerror(rows[i].code))) return rows[i].remedy;
+    return NULL;
+}
+
+/* A format error is in a model's file, which was made elsewhere, or in what a person wrote. */
+static const char *remedy_of_format(const char *where) {
+    if (ends_with(where, ".gguf") || ends_with(where, ".safetensors"))
+        return "the file may be damaged or incomplete: fetch or make it again, or compare its size";
+    return "correct the input at the place named";
+}
+
+/* An option, a command, or a sentence that begins with what to do. */
+static bool says_what_to_do(const char *message) {
+    static const char *const signs[] = {" -",      "(-",           "`",     ": give ",
+                                        "; give ", "did you mean", ": set "};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (strstr(message, signs[i])) return true;
+    return false;
+}
+
+/* What a person can do where the message itself does not say. */
+static const char *remedy_of(kt_status code, const char *where, const char *message) {
+    bool place = where && where[0];
+    if (says_what_to_do(message)) return NULL;
     switch (code) {
     case KT_E_NOMEM:
         return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
-    case KT_E_IO: /* what names no file says itself what to do */
-        return where && where[0]
-                   ? "check that the path exists, that you may read, or write, there, and that "
-                     "the disk has room"
+    case KT_E_IO: return remedy_of_system(message);
+    case KT_E_FORMAT: return remedy_of_format(place ? where : "");
+    case KT_E_UNSUPPORTED:
+        return place && ends_with(where, ".gguf")
+                   ? "`kentang inspect FILE` shows what the file holds"
                    : NULL;
-    case KT_E_FORMAT: return remedy_of_format(where);
-    case KT_E_UNSUPPORTED: /* the same */
-        return where && where[0] ? "`kentang inspect FILE` shows what the file holds" : NULL;
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
     case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";
     case KT_E_TEMPLATE: return "try `--raw`, which does without the chat template";
@@ -62,7 +99,7 @@ int kt__cli_fail(const char *command, const kt_error *err) {
         fputc(')', stderr);
     }
     fputc('\n', stderr);
-    print_remedy(remedy_of(err->code, err->where));
+    print_remedy(remedy_of(err->code, err->where, err->message));
     return kt_status_exit_code(err->code);
 }
 
@@ -75,7 +112,7 @@ int kt__cli_error(const char *command, kt_status code, const char *remedy, const
     fflush(stdout);
     print_line(command, message);
     fputc('\n', stderr);
-    print_remedy(remedy ? remedy : remedy_of(code, NULL));
+    print_remedy(remedy ? remedy : remedy_of(code, NULL, message));
     return kt_status_exit_code(code);
 }
 

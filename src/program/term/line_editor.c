@@ -162,7 +162,8 @@ static size_t count_newlines(const char *text) {
 }
 
 static void paste_name(char *out, size_t size, size_t number, const char *text) {
-    snprintf(out, size, "[pasted text %zu: %zu lines]", number, count_newlines(text) + 1);
+    size_t n = count_newlines(text) + 1;
+    snprintf(out, size, "[pasted text %zu: %zu line%s]", number, n, n == 1 ? "" : "s");
 }
 
 static unsigned char take_paste(EditLine *edit, int key) {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 #include "term/cli.h"
+#include "term/safe_text.h"
 
 /* ---- values ---- */
 
@@ -158,6 +159,13 @@ bool kt__opt_set(const kt__opt *opt, void *base, const char *value, char *expect
 
 /* ---- names ---- */
 
+typedef struct parse {
+    const kt__syntax *syntax;
+    const char *ignored[32]; /* options of other programs, as they were typed */
+    size_t n_ignored;
+    bool quiet, has_model; /* -q, -m were given */
+} parse;
+
 typedef struct found {
     const kt__opt *opt;
     void *base;
@@ -201,20 +209,51 @@ static bool is_option(const char *word) {
     return word[0] == '-' && word[1] != '\0';
 }
 
-/* What an option of another program is called here; NULL: it is none that people bring along. */
-static const char *instead_of(const char *command, const char *name, size_t len) {
-    static const struct {
-        const char *command, *name, *type;
-    } rows[] = {
-#define X(command, name, type) {command, name, type},
+/* ---- options of other programs ---- */
+
+typedef struct other_name {
+    const char *command, *name, *text; /* what to type instead; NULL: it is ignored */
+    int value;
+} other_name;
+
+/* NULL: it is none that people bring along. */
+static const other_name *find_other(const char *command, const char *name, size_t len) {
+    static const other_name rows[] = {
+#define IGNORED(command, name, value, why) {command, name, NULL, value},
+#define INSTEAD(command, name, what) {command, name, what, 0},
 #include "term/other_names.def"
-#undef X
     };
     for (size_t i = 0; i < KT__COUNT(rows); i++) {
-        if (strlen(rows[i].name) != len || strncmp(rows[i].name, name, len) != 0) continue;
-        if (!*rows[i].command || !strcmp(rows[i].command, command)) return rows[i].type;
+        if (!name_equals(rows[i].name, name, len)) continue;
+        if (!*rows[i].command || !strcmp(rows[i].command, command)) return &rows[i];
     }
     return NULL;
+}
+
+static bool is_switch_word(const char *word) {
+    return !strcmp(word, "on") || !strcmp(word, "off") || !strcmp(word, "auto");
+}
+
+/* Passes over argv[*i], which means nothing here, and over its value; -1: fine. */
+static int ignore_option(parse *p, const other_name *other, int argc, char **argv, int *i) {
+    const char *word = argv[*i], *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    size_t len = option_len(word);
+    if (p->n_ignored < KT__COUNT(p->ignored)) p->ignored[p->n_ignored++] = word;
+    if (word[len] == '=' || !other->value || (other->value == 2 && !(next && is_switch_word(next))))
+        return -1;
+    if (!next) return kt__cli_usage_error(p->syntax->command, "option %s needs a value", word);
+    ++*i;
+    return -1;
+}
+
+static void name_ignored(const parse *p) {
+    if (!p->n_ignored || p->quiet) return;
+    fputs("kentang: without effect here:", stderr);
+    for (size_t i = 0; i < p->n_ignored; i++) {
+        fputc(' ', stderr);
+        kt__safe_line(stderr, p->ignored[i]);
+    }
+    fputc('\n', stderr);
 }
 
 static int unknown_option(const kt__syntax *syntax, const char *word, size_t len) {
@@ -228,10 +267,10 @@ static int unknown_option(const kt__syntax *syntax, const char *word, size_t len
         }
     }
     names[n++] = "help";
-    const char *instead = instead_of(syntax->command, word + dashes, len - dashes);
-    if (instead)
+    const other_name *other = find_other(syntax->command, word + dashes, len - dashes);
+    if (other)
         return kt__cli_usage_error(syntax->command, "unknown option %.*s; here it is %s", (int)len,
-                                   word, instead);
+                                   word, other->text);
     const char *near = kt__nearest_name(word + dashes, len - dashes, names, n);
     if (!near) return kt__cli_usage_error(syntax->command, "unknown option %.*s", (int)len, word);
     return kt__cli_usage_error(syntax->command, "unknown option %.*s; did you mean --%s?", (int)len,
@@ -241,11 +280,18 @@ static int unknown_option(const kt__syntax *syntax, const char *word, size_t len
 /* ---- the walk over argv ---- */
 
 /* Takes argv[*i], an option, and the value after it if it has one. -1: fine. */
-static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) {
+static int take_option(parse *p, int argc, char **argv, int *i) {
+    const kt__syntax *syntax = p->syntax;
     const char *word = argv[*i];
-    size_t len = option_len(word);
+    size_t len = option_len(word), dashes = word[1] == '-' ? 2 : 1;
     found it = find_option(syntax, word, len);
-    if (!it.opt) return unknown_option(syntax, word, len);
+    if (!it.opt) {
+        const other_name *other = find_other(syntax->command, word + dashes, len - dashes);
+        if (other && !other->text) return ignore_option(p, other, argc, argv, i);
+        return unknown_option(syntax, word, len);
+    }
+    p->quiet |= name_equals(it.opt->name, "quiet", 5);
+    p->has_model |= name_equals(it.opt->name, "model", 5);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (!kt__opt_takes_value(it.opt)) {
         int choice;
@@ -272,22 +318,31 @@ static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) 
                                word, expected, value);
 }
 
-static int take_word(const kt__syntax *syntax, const char *word, const char **words, size_t *n) {
-    if (*n == syntax->max_words) {
-        if (!syntax->max_words) {
-            bool takes_model = find_option(syntax, "-m", 2).opt != NULL;
-            return kt__cli_usage_error(syntax->command, "unexpected word \"%.80s\"%s", word,
-                                       takes_model ? ": a model is named with -m" : "");
-        }
-        return kt__cli_usage_error(syntax->command, "unexpected word \"%.80s\" after \"%.80s\"",
+/* A word of a command that takes no words: its model, as -m names it. */
+static int take_model(parse *p, const char *word) {
+    found it = find_option(p->syntax, "-m", 2);
+    char expected[256];
+    if (!it.opt) return kt__cli_usage_error(p->syntax->command, "unexpected word \"%.80s\"", word);
+    if (p->has_model)
+        return kt__cli_usage_error(p->syntax->command,
+                                   "unexpected word \"%.80s\": the model is named already", word);
+    p->has_model = true;
+    if (kt__opt_set(it.opt, it.base, word, expected, sizeof expected)) return -1;
+    return kt__cli_usage_error(p->syntax->command, "expected %s, got \"%.80s\"", expected, word);
+}
+
+static int take_word(parse *p, const char *word, const char **words, size_t *n) {
+    if (!p->syntax->max_words) return take_model(p, word);
+    if (*n == p->syntax->max_words)
+        return kt__cli_usage_error(p->syntax->command, "unexpected word \"%.80s\" after \"%.80s\"",
                                    word, words[*n - 1]);
-    }
     words[(*n)++] = word;
     return -1;
 }
 
 int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **words,
                   size_t *n_words) {
+    parse p = {.syntax = syntax};
     size_t n = 0;
     bool only_words = false;
     for (int i = 1; i < argc; i++) {
@@ -298,14 +353,17 @@ int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **
             kt__cli_print_help(syntax);
             return 0;
         } else if (!only_words && is_option(argv[i])) {
-            code = take_option(syntax, argc, argv, &i);
+            code = take_option(&p, argc, argv, &i);
         } else {
-            code = take_word(syntax, argv[i], words, &n);
+            code = take_word(&p, argv[i], words, &n);
         }
         if (code >= 0) return code;
     }
     if (n_words) *n_words = n;
-    if (n >= syntax->min_words) return -1;
+    if (n >= syntax->min_words) {
+        name_ignored(&p);
+        return -1;
+    }
     return kt__cli_usage_error(syntax->command, "%s is missing",
                                syntax->word ? syntax->word : "a word");
 }

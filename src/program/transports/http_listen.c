@@ -115,7 +115,7 @@ static kt_status open_unix(kt__http_socket *out, const char *path, mode_t mode, 
 /* Beyond loopback keys are needed. */
 static kt_status check_keys(const kt__config *config, const struct sockaddr *address,
                             const char *name, kt_error *err) {
-    if (is_loopback(address) || config->keys || config->no_keys) return KT_OK;
+    if (is_loopback(address) || config->keys || config->api_key || config->no_keys) return KT_OK;
     return kt__fail(err, KT_E_ARG,
                     "%s can be reached from other machines: give a file of API keys (http.keys), "
                     "or say that none are wanted (http.no_keys)",
