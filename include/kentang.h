@@ -1366,7 +1366,8 @@ typedef struct kt_train_result {
 } kt_train_result;
 
 /* Trains an adapter from a learner's feedback, aside, and serves it where it passes the gate
- * (docs/LEARNING.md). Answers run on, each with the version that it began with. What was said
+ * (docs/LEARNING.md); with too few questions to measure a gain nothing is trained, and the report says how
+ * many are missing. Answers run on, each with the version that it began with. What was said
  * against the version that is served (feedback later than a rollback) is left out. Waits for its end.
  * KT_E_BUSY: one is running; KT_E_STATE: frozen, nothing was said yet, or what it was trained from
  * was deleted or rolled back meanwhile; KT_E_CANCELLED; KT_E_LIMIT: the result does not fit into

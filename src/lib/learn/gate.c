@@ -146,11 +146,15 @@ static void list_groups(splitter *p, int class) {
     p->n_group = m;
 }
 
+static size_t n_held_of(size_t n_group, double part) {
+    size_t n = (size_t)((double)n_group * part + 0.5);
+    return n ? n : n_group > 1 && part > 0.0;
+}
+
 /* The first conversations by a random order are held out, to the part that is wanted; of replay as
  * many again, or half of what is left. */
 static void decide_groups(splitter *p, int class) {
-    size_t n_held = (size_t)((double)p->n_group * p->settings->held_out + 0.5);
-    if (n_held == 0) n_held = p->n_group > 1 && p->settings->held_out > 0.0;
+    size_t n_held = n_held_of(p->n_group, p->settings->held_out);
     size_t n_share = class != 1 ? 0 : (p->n_group - n_held) / 2;
     if (n_share > n_held) n_share = n_held;
     for (size_t g = 0; g < p->n_group; g++)
@@ -395,6 +399,33 @@ out:
 
 /* ---- the judgement ---- */
 
+static void refuse_few(size_t n_held, const char *more, kt__learn_report *r) {
+    snprintf(r->why, sizeof r->why,
+             "%zu held-out conversation%s too few to measure a gain; %d are needed%s", n_held,
+             n_held == 1 ? " is" : "s are", GROUPS_LEAST, more);
+}
+
+kt_status kt__gate_may_pass(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
+                            bool *may, kt__learn_report *report, kt_error *err) {
+    splitter p = {.samples = samples, .n = n, .settings = settings};
+    char more[64];
+    p.groups = kt__calloc(n + 1, sizeof *p.groups);
+    p.done = kt__calloc(n + 1, 1);
+    bool all = p.groups && p.done;
+    if (all) list_groups(&p, 0);
+    kt__free(p.groups);
+    kt__free(p.done);
+    *may = true;
+    if (!all) return kt__fail_nomem(err, "the division of samples", n * sizeof(group_of));
+    size_t n_held = n_held_of(p.n_group, settings->held_out), wanted = p.n_group;
+    if (n_held >= GROUPS_LEAST || settings->held_out <= 0.0) return KT_OK;
+    while (n_held_of(wanted, settings->held_out) < GROUPS_LEAST) wanted++;
+    snprintf(more, sizeof more, ": %zu more questions with feedback", wanted - p.n_group);
+    refuse_few(n_held, more, report);
+    *may = false;
+    return KT_OK;
+}
+
 static void judge(const gate *g, size_t n_group) {
     const kt__learn_settings *s = g->settings;
     kt__learn_report *r = g->report;
@@ -402,9 +433,7 @@ static void judge(const gate *g, size_t n_group) {
     const size_t size = sizeof r->why;
     double rise = kt__exp(r->anchor.after - r->anchor.before) - 1.0;
     if (n_group < GROUPS_LEAST)
-        snprintf(why, size,
-                 "%zu held-out conversations are too few to measure a gain; %d are needed", n_group,
-                 GROUPS_LEAST);
+        refuse_few(n_group, "", r);
     else if (!(r->gain_low > 0.0))
         snprintf(why, size, "held-out answers: the gain's lower bound is %.3f nats a token",
                  r->gain_low);

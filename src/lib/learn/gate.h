@@ -16,6 +16,10 @@ typedef struct kt__split {
 
 kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
                          kt__split *out, kt_error *err) KT_CHECKED;
+/* Before anything is trained: whether enough questions of samples[n] would be held out for a gain to be
+ * measured. If not, the report says how many are missing. */
+kt_status kt__gate_may_pass(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
+                            bool *may, kt__learn_report *report, kt_error *err) KT_CHECKED;
 void kt__split_free(kt__split *split); /* also of a zeroed one */
 /* Measures prior (NULL: the base) and candidate; fills the report. */
 kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,

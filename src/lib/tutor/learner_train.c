@@ -20,6 +20,7 @@
 #include "feedback/audit.h"
 #include "feedback/files.h"
 #include "host/affinity.h"
+#include "learn/gate.h"
 #include "learn/learn.h"
 #include "learn/learner.h"
 
@@ -380,6 +381,7 @@ static kt_status take_pool(training_run *r) {
 
 static kt_status run_training(training_run *r) {
     const kt_engine *engine = r->learner->engine;
+    bool may;
     r->settings = settings_of(r);
     r->on = (kt__learn_on){engine->model->net, NULL, engine->model->ctx->kernels,
                            kt__lesson_end_token(engine->model)};
@@ -387,6 +389,9 @@ static kt_status run_training(training_run *r) {
     KT__STEP(kt__learn_check(&r->settings, r->err));
     KT__STEP(charge_bytes(r, r->settings.bytes_max));
     KT__STEP(add_feedback(r));
+    KT__STEP(
+        kt__gate_may_pass(r->lesson.samples, r->lesson.n, &r->settings, &may, &r->report, r->err));
+    if (!may) return conclude_run(r); /* said at once: nothing is written or trained for it */
     KT__STEP(add_rest(r));
     KT__STEP(check_still_there(r)); /* writing took a while */
     KT__STEP(charge_rest(r));
