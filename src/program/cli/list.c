@@ -145,7 +145,9 @@ static void list_as_table(const cabinet *c, kt_ctx *ctx) {
     if (c->shelf.n)
         printf("%-*s %9s  %-12s %-10s %-16s\n", width, "NAME", "SIZE", "ARCH", "TYPE", "LAST USED");
     else
-        printf("no models in %s; `kentang pull` gets one\n", c->dir);
+        printf("no models in %s; `kentang pull` gets one, and without -m the demo model inside the "
+               "program answers\n",
+               c->dir);
     for (size_t i = 0; i < c->shelf.n; i++) print_row(c, &c->shelf.models[i], ctx, width);
     uint64_t unfinished = kt__pull_unfinished(c->dir, false);
     size_text(unfinished, size);

@@ -55,6 +55,7 @@ int kt__cmd_stop(int argc, char **argv) {
     KT__TRY(kt__client_connect(opts.client.socket, &fd, &err));
     KT__TRY(kt__client_ask(fd, "{\"op\":\"stop\"}", &answer, &err));
     KT__TRY(wait_for_end(fd, opts.wait_s, &err));
+    fputs("kentang: the server has stopped\n", stderr);
 out:
     json_decref(answer);
     if (fd >= 0) close(fd);

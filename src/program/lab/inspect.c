@@ -84,8 +84,14 @@ static kt__str text_of(const kt__gguf *g, const char *key) {
     return s;
 }
 
+static bool is_adapter(const kt__gguf *g) {
+    kt__str type = text_of(g, "general.type");
+    return type.len == 7 && !memcmp(type.s, "adapter", 7) && kt__gguf_n_tensors(g) > 0;
+}
+
 static const char *recipe_of(const kt__gguf *g) {
     uint32_t file_type = UINT32_MAX;
+    if (is_adapter(g)) return kt__gguf_tensor_type_name(kt__gguf_tensor_at(g, 0)->type);
     if (kt__gguf_get_u32(g, "general.file_type", false, &file_type, NULL) != KT_OK)
         return "unknown";
     const char *name = kt__gguf_file_type_name(file_type);
@@ -176,7 +182,8 @@ static void print_head(const kt__gguf *g, const summary *s) {
     printf("\n%-14s%.1f MiB (", "size", (double)kt__gguf_file_bytes(g) / (1 << 20));
     print_grouped(kt__gguf_file_bytes(g));
     puts(" bytes)");
-    print_str("name", text_of(g, "general.name"));
+    if (is_adapter(g)) puts("kind          adapter (LoRA)");
+    if (text_of(g, "general.name").len) print_str("name", text_of(g, "general.name"));
     print_str("architecture", text_of(g, "general.architecture"));
     printf("%-14s", "parameters");
     print_grouped(s->n_elem);
