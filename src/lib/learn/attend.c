@@ -66,7 +66,7 @@ static const float *head_rows(const float *all, size_t ld, const head_at *at, in
 }
 
 /* to[d][i] = from[i][d], kt__pad(len) apart. */
-static void turn(const float *from, size_t ld, int len, int dim, float *to) {
+static void transpose_head(const float *from, size_t ld, int len, int dim, float *to) {
     size_t ld_to = kt__pad(len);
     for (int d = 0; d < dim; d++)
         for (int i = 0; i < len; i++)
@@ -169,8 +169,8 @@ static void square_product(const attend_job *job, const head_at *at, const float
 
 /* room->p: the head's probabilities, of its turned keys. raw: where scores are kept as they are
  * (soft-cap's gradient), or NULL. */
-static void probabilities(const attend_job *job, const head_at *at, head_room *room, float *raw,
-                          int worker) {
+static void head_probabilities(const attend_job *job, const head_at *at, head_room *room,
+                               float *raw, int worker) {
     const kt__attend *a = job->a;
     gather_queries(a, at, room);
     pair_product(job, at, room->q, kt__pad(a->head_dim_k), a->head_dim_k, room->k, room->p, worker);
@@ -183,7 +183,8 @@ static void probabilities(const attend_job *job, const head_at *at, head_room *r
 
 static void turn_keys(const kt__attend *a, const head_at *at, head_room *room) {
     size_t ld = ld_of(a->n_head_kv, a->head_dim_k);
-    turn(head_rows(a->k, ld, at, at->kv_head, a->head_dim_k), ld, at->len, a->head_dim_k, room->k);
+    transpose_head(head_rows(a->k, ld, at, at->kv_head, a->head_dim_k), ld, at->len, a->head_dim_k,
+                   room->k);
 }
 
 static head_at item_of(const kt__attend *a, int64_t item) {
@@ -204,7 +205,7 @@ static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
         turn_keys(a, &at, &room);
         for (int h = 0; h < group; h++) {
             at.head = at.kv_head * group + h;
-            probabilities(job, &at, &room, NULL, worker);
+            head_probabilities(job, &at, &room, NULL, worker);
             square_product(job, &at, room.p, false, v, ld_v, dv, false,
                            job->out + (size_t)at.row0 * ld_out + (size_t)(at.head * dv), ld_out,
                            worker);
@@ -273,11 +274,11 @@ static void backward_heads(void *arg, int64_t begin, int64_t end, int worker) {
     for (int64_t item = begin; item < end; item++) {
         head_at at = item_of(a, item);
         turn_keys(a, &at, &room);
-        turn(head_rows(a->v, ld_v, &at, at.kv_head, a->head_dim_v), ld_v, at.len, a->head_dim_v,
-             room.v);
+        transpose_head(head_rows(a->v, ld_v, &at, at.kv_head, a->head_dim_v), ld_v, at.len,
+                       a->head_dim_v, room.v);
         for (int h = 0; h < group; h++) {
             at.head = at.kv_head * group + h;
-            probabilities(job, &at, &room, a->softcap > 0.0f ? room.raw : NULL, worker);
+            head_probabilities(job, &at, &room, a->softcap > 0.0f ? room.raw : NULL, worker);
             values_back(job, &at, &room, h > 0, worker);
             scores_back(a, &at, &room, room.raw);
             keys_back(job, &at, &room, h > 0, worker);

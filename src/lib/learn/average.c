@@ -19,20 +19,20 @@ typedef struct product {
     double *u, *v;
 } product;
 
-static double dot(const double *x, const double *y, size_t n) {
+static double dot_product(const double *x, const double *y, size_t n) {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
     return sum;
 }
 
 /* to[j][.] = sum over k of (from[j] . x[k]) y[k][.] */
-static void project(const product *p, const double *from, size_t n_from, const double *x,
-                    const double *y, size_t n_to, double *to) {
+static void project_rows(const product *p, const double *from, size_t n_from, const double *x,
+                         const double *y, size_t n_to, double *to) {
     for (size_t j = 0; j < p->rank; j++) {
         double *out = to + j * n_to;
         memset(out, 0, n_to * sizeof *out);
         for (size_t k = 0; k < p->n_k; k++) {
-            double f = dot(from + j * n_from, x + k * n_from, n_from);
+            double f = dot_product(from + j * n_from, x + k * n_from, n_from);
             for (size_t i = 0; i < n_to; i++) out[i] += f * y[k * n_to + i];
         }
     }
@@ -40,16 +40,16 @@ static void project(const product *p, const double *from, size_t n_from, const d
 
 /* Rows of q orthonormal by modified Gram and Schmidt, twice; a row without a direction of its own
  * becomes 0. */
-static void orthonormalise(double *q, size_t rank, size_t n) {
+static void orthonormalise_columns(double *q, size_t rank, size_t n) {
     for (size_t j = 0; j < rank; j++) {
-        double *row = q + j * n, before = sqrt(dot(row, row, n));
+        double *row = q + j * n, before = sqrt(dot_product(row, row, n));
         for (int twice = 0; twice < 2; twice++) {
             for (size_t i = 0; i < j; i++) {
-                double f = dot(row, q + i * n, n);
+                double f = dot_product(row, q + i * n, n);
                 for (size_t k = 0; k < n; k++) row[k] -= f * q[i * n + k];
             }
         }
-        double size = sqrt(dot(row, row, n));
+        double size = sqrt(dot_product(row, row, n));
         double f = size > 1e-10 * before && size > 0.0 ? 1.0 / size : 0.0;
         for (size_t k = 0; k < n; k++) row[k] *= f;
     }
@@ -60,14 +60,14 @@ static void find_subspace(product *p, uint64_t stream) {
     for (size_t i = 0; i < p->rank * p->n_col; i++)
         p->v[i] = kt__rng_uniform(stream, 0, i, 0) - 0.5;
     for (int r = 0; r < ROUNDS; r++) {
-        project(p, p->v, p->n_col, p->a, p->b, p->n_row, p->u);
-        orthonormalise(p->u, p->rank, p->n_row);
-        project(p, p->u, p->n_row, p->b, p->a, p->n_col, p->v);
-        if (r + 1 < ROUNDS) orthonormalise(p->v, p->rank, p->n_col);
+        project_rows(p, p->v, p->n_col, p->a, p->b, p->n_row, p->u);
+        orthonormalise_columns(p->u, p->rank, p->n_row);
+        project_rows(p, p->u, p->n_row, p->b, p->a, p->n_col, p->v);
+        if (r + 1 < ROUNDS) orthonormalise_columns(p->v, p->rank, p->n_col);
     }
 }
 
-static void load(product *p, const kt__factors *const *of, size_t n, int index) {
+static void load_product(product *p, const kt__factors *const *of, size_t n, int index) {
     for (size_t i = 0; i < n; i++) {
         const kt__factor *f = &of[i]->of[index];
         const float *a = of[i]->values + f->a, *b = of[i]->values + f->b;
@@ -82,12 +82,12 @@ static void load(product *p, const kt__factors *const *of, size_t n, int index) 
 }
 
 /* Size is divided evenly between the two sides. */
-static void store(const product *p, kt__factors *out, int index) {
+static void store_product(const product *p, kt__factors *out, int index) {
     const kt__factor *f = &out->of[index];
     float *a = out->values + f->a, *b = out->values + f->b;
     for (size_t j = 0; j < p->rank; j++) {
         const double *u = p->u + j * p->n_row, *v = p->v + j * p->n_col;
-        double root = sqrt(sqrt(dot(v, v, p->n_col)));
+        double root = sqrt(sqrt(dot_product(v, v, p->n_col)));
         for (size_t c = 0; c < p->n_col; c++)
             a[j * p->n_col + c] = root > 0.0 ? (float)(v[c] / root) : 0.0f;
         for (size_t r = 0; r < p->n_row; r++) b[r * p->rank + j] = (float)(u[r] * root);
@@ -107,9 +107,9 @@ static kt_status average_matrix(const kt__factors *const *of, size_t n, int inde
     p.u = kt__calloc(p.rank * p.n_row, sizeof *p.u);
     p.v = kt__calloc(p.rank * p.n_col, sizeof *p.v);
     if (p.a && p.b && p.u && p.v) {
-        load(&p, of, n, index);
+        load_product(&p, of, n, index);
         find_subspace(&p, (uint64_t)index + 1);
-        store(&p, out, index);
+        store_product(&p, out, index);
     } else {
         status = kt__fail_nomem(err, "an adapters' mean", p.n_k * p.n_col * sizeof *p.a);
     }

@@ -9,7 +9,7 @@ static void tensor_name(char out[96], const kt__factor *of, char which) {
     snprintf(out, 96, "%s.lora_%c", of->name, which);
 }
 
-static void declare(kt__gguf_writer *w, const kt__factors *f) {
+static void declare_tensors(kt__gguf_writer *w, const kt__factors *f) {
     const uint32_t f32 = kt__type_get(KT__TYPE_F32)->ggml_id;
     char name[96];
     for (int i = 0; i < f->n; i++) {
@@ -47,7 +47,7 @@ kt_status kt__factors_write(const kt__factors *f, const char *arch, const char *
     if (name) kt__gguf_put_str(w, "general.name", name);
     kt__gguf_put_str(w, "adapter.type", "lora");
     kt__gguf_put_f32(w, "adapter.lora.alpha", f->scale * (float)f->rank);
-    declare(w, f);
+    declare_tensors(w, f);
     KT__TRY(kt__gguf_finish_header(w, err));
     KT__TRY(write_values(w, f, err));
     return kt__gguf_writer_close(w, err);

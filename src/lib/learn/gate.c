@@ -426,7 +426,7 @@ kt_status kt__gate_may_pass(const kt__sample *samples, size_t n, const kt__learn
     return KT_OK;
 }
 
-static void judge(const gate *g, size_t n_group) {
+static void judge_candidate(const gate *g, size_t n_group) {
     const kt__learn_settings *s = g->settings;
     kt__learn_report *r = g->report;
     char *why = r->why;
@@ -463,7 +463,7 @@ static kt_status measure_all(gate *g, size_t *room) {
     g->report->anchor = sum_up(g, s->n_anchor);
     KT__TRY(measure_recall(g, room));
     KT__TRY(measure_leaks(g));
-    judge(g, n_group);
+    judge_candidate(g, n_group);
 out:
     return status;
 }

@@ -82,8 +82,8 @@ static double soft_sum(const float *z, int n, float *e, double *share, int *best
     return (double)z[at] + kt__log(sum);
 }
 
-static double divergence(const float *z, double lse, const float *zb, double lse_b, const float *eb,
-                         double share_b, int n) {
+static double divergence_of(const float *z, double lse, const float *zb, double lse_b,
+                            const float *eb, double share_b, int n) {
     double kl = 0.0;
     for (int i = 0; i < n; i++)
         if (eb[i] > 0.0f)
@@ -127,7 +127,7 @@ static void loss_row(const loss_job *job, int i, float *e, float *eb) {
         int best;
         finish_logits(l, zb);
         double lse_b = soft_sum(zb, n, eb, &s.share_b, &best);
-        row->loss = (float)divergence(z, lse, zb, lse_b, eb, s.share_b, n);
+        row->loss = (float)divergence_of(z, lse, zb, lse_b, eb, s.share_b, n);
         s.eb = eb;
     } else if (row->kind == KT__LOSS_UNLIKE) {
         double p = kt__exp((double)z[row->target] - lse);

@@ -49,7 +49,7 @@ static int batch_of(const kt__learn_settings *s, draw_role role) {
     return role == DRAW_REPLAY ? s->batch_replay : s->batch_neighbour;
 }
 
-static void shuffle(draw *d, uint64_t seed, draw_role role) {
+static void shuffle_draw(draw *d, uint64_t seed, draw_role role) {
     for (size_t i = d->n; i > 1; i--) {
         double u = kt__rng_uniform(seed, (uint32_t)role, i, d->round);
         size_t k = (size_t)(u * (double)i), swapped = d->list[k];
@@ -68,7 +68,7 @@ static kt_status make_draws(trainer *r, kt_error *err) {
         if (!d->list) return kt__fail_nomem(err, "a training's order", t->n * sizeof *d->list);
         for (size_t i = 0; i < t->n; i++)
             if ((int)role_of(&t->samples[t->list[i]]) == role) d->list[d->n++] = t->list[i];
-        shuffle(d, t->settings->seed, (draw_role)role);
+        shuffle_draw(d, t->settings->seed, (draw_role)role);
     }
     return KT_OK;
 }
@@ -98,13 +98,13 @@ static void free_memory(trainer *r) {
 }
 
 /* The step's samples of a role; the tokens of all of them together weigh `all`. */
-static void pick(trainer *r, draw_role role, float all) {
+static void pick_samples(trainer *r, draw_role role, float all) {
     draw *d = &r->draws[role];
     size_t first = r->n_picked, want = (size_t)batch_of(r->t->settings, role);
     double tokens = 0.0;
     if (d->n < want) want = d->n;
     for (size_t i = 0; i < want; i++) {
-        if (d->next == d->n) shuffle(d, r->t->settings->seed, role);
+        if (d->next == d->n) shuffle_draw(d, r->t->settings->seed, role);
         r->picked[r->n_picked++] = d->list[d->next++];
     }
     for (size_t i = first; i < r->n_picked; i++) {
@@ -144,9 +144,9 @@ static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
     kt_status status;
     r->n_picked = 0;
     memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
-    pick(r, DRAW_FEEDBACK, 1.0f);
-    pick(r, DRAW_REPLAY, s->replay_weight);
-    pick(r, DRAW_NEIGHBOUR, s->neighbour_weight);
+    pick_samples(r, DRAW_FEEDBACK, 1.0f);
+    pick_samples(r, DRAW_REPLAY, s->replay_weight);
+    pick_samples(r, DRAW_NEIGHBOUR, s->neighbour_weight);
     KT__TRY(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
                              loss, err));
     add_penalty(r);

@@ -195,7 +195,7 @@ static void write_out(const attn_job *job, const attn_tile *tile, float *run_m, 
 }
 
 /* Serial form: all splits of a tile by one worker. */
-static void tiles(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_tiles(void *arg, int64_t begin, int64_t end, int worker) {
     const attn_job *job = arg;
     size_t n_q = (size_t)(job->tile_tok * job->group), hd = (size_t)job->d->head_dim_v;
     float *run_m = kt__dev_tile(job->dev, worker);
@@ -219,7 +219,7 @@ static float *split_room(const attn_job *job, int64_t item) {
     return job->dev->partial + (size_t)item * job->split_floats;
 }
 
-static void splits(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_splits(void *arg, int64_t begin, int64_t end, int worker) {
     const attn_job *job = arg;
     size_t n_q = (size_t)(job->tile_tok * job->group);
     int16_t *ranges = (int16_t *)(void *)kt__dev_tile(job->dev, worker);
@@ -276,9 +276,9 @@ void kt__cpu_attention(kt__dev *dev, const kt__attention *desc) {
         job.n_tiles += tiles_of(&job, seg);
     }
     if (wants_parallel_splits(&job)) {
-        kt__pool_run(dev->pool, job.n_tiles * job.max_splits, 1, splits, &job);
+        kt__pool_run(dev->pool, job.n_tiles * job.max_splits, 1, run_splits, &job);
         kt__pool_run(dev->pool, job.n_tiles, 1, merge_tiles, &job);
     } else {
-        kt__pool_run(dev->pool, job.n_tiles, 1, tiles, &job);
+        kt__pool_run(dev->pool, job.n_tiles, 1, run_tiles, &job);
     }
 }

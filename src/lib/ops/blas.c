@@ -28,7 +28,7 @@ static bool blas_find(void *lib, const char *name, void *fn) {
 }
 
 /* Built with OpenMP it would start a team of threads in each of ours. */
-static kt_status bind(kt__blas *blas, const char *soname, kt_error *err) {
+static kt_status bind_library(kt__blas *blas, const char *soname, kt_error *err) {
     set_threads_fn *set_threads;
     get_parallel_fn *get_parallel;
     bool whole = blas_find(blas->lib, "cblas_sgemm", &blas->sgemm);
@@ -63,7 +63,7 @@ kt_status kt__blas_open(const char *soname, kt__blas **out, kt_error *err) {
                           why ? why : soname);
         goto out;
     }
-    KT__TRY(bind(blas, soname, err));
+    KT__TRY(bind_library(blas, soname, err));
     *out = blas;
     blas = NULL;
 out:
@@ -124,7 +124,7 @@ static const float *rows_f32(kt__type type, const kt__mm *mm, int row0, int n_ro
 }
 
 /* bias and residual of the rows row0..; residual NULL: none, or in out already. */
-static void finish(const kt__mm *mm, int row0, int n_row, const float *residual) {
+static void finish_rows(const kt__mm *mm, int row0, int n_row, const float *residual) {
     const float *bias = mm->bias ? mm->bias + row0 : NULL;
     if (!bias && !residual) return;
     for (int t = 0; t < mm->n_tok; t++) {
@@ -144,6 +144,6 @@ void kt__blas_mm(const kt__blas *blas, kt__type type, const kt__mm *mm, float *p
         blas->sgemm(ROW_MAJOR, NO_TRANS, TRANS, mm->n_tok, n_row, mm->n_col, 1.0f,
                     (const float *)(const void *)mm->act, (int)(mm->act_row_bytes / sizeof(float)),
                     w, (int)ld, in_place ? 1.0f : 0.0f, mm->out + row0, (int)mm->ld_out);
-        finish(mm, row0, n_row, in_place ? NULL : mm->residual);
+        finish_rows(mm, row0, n_row, in_place ? NULL : mm->residual);
     }
 }

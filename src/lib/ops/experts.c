@@ -30,7 +30,7 @@ typedef struct experts_job {
 
 /* The piece's rows of the kinds that gate and up read: in place where they are neighbours, else
  * copied. */
-static kt__acts gather(const experts_job *job, const kt__expert_piece *piece, int worker) {
+static kt__acts gather_rows(const experts_job *job, const kt__expert_piece *piece, int worker) {
     const int32_t *tok = job->d->routing->slot_tok + piece->slot0;
     uint8_t *room = kt__dev_gather_room(job->dev, worker);
     int n = piece->n_tok;
@@ -75,7 +75,7 @@ static void few_rows(void *arg, int64_t begin, int64_t end, int worker) {
         const kt__expert_piece *piece = &job->d->routing->pieces[i / job->per_piece];
         if (stop > job->per_piece) stop = job->per_piece;
         kt__glu glu = glu_of(job, piece);
-        kt__acts acts = gather(job, piece, worker);
+        kt__acts acts = gather_rows(job, piece, worker);
         int row1 = (int)stop * KT__ROWS_ITEM;
         kt__glu_few(job->dev, &glu, &acts, (int)item * KT__ROWS_ITEM, row1 < n_row ? row1 : n_row,
                     worker);
@@ -91,7 +91,7 @@ static void many_units(void *arg, int64_t begin, int64_t end, int worker) {
         int64_t number = i / job->per_piece;
         const kt__expert_piece *piece = &routing->pieces[routing->by_size[number]];
         kt__glu glu = glu_of(job, piece);
-        kt__acts acts = gather(job, piece, worker), out = *job->out;
+        kt__acts acts = gather_rows(job, piece, worker), out = *job->out;
         for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
             if (out.kinds >> kind & 1)
                 out.data[kind] += (size_t)piece->slot0 * out.layout[kind].row_bytes;

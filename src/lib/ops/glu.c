@@ -36,7 +36,7 @@ static void square_positives(float *x, int n) {
     }
 }
 
-static void activate(const glu_job *job, float *up, int n, float *gate) {
+static void activate_rows(const glu_job *job, float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
     if (job->d->kind == KT__GLU_CLAMPED) {
         activate_clamped(k, up, n, gate);
@@ -82,8 +82,8 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0, n_row, 0, job->acts->n_tok, tile,
                      (size_t)n_row);
     for (int t = 0; t < job->acts->n_tok; t++) {
-        activate(job, tile + (size_t)t * (size_t)n_row, n_row,
-                 job->d->rows + (size_t)t * ld + row0);
+        activate_rows(job, tile + (size_t)t * (size_t)n_row, n_row,
+                      job->d->rows + (size_t)t * ld + row0);
     }
 }
 
@@ -190,12 +190,12 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0
         for (int t = 0; t < acts->n_tok; t++) {
             float *row = gate + (size_t)t * KT__GLU_ROWS + r;
             if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);
-            activate(job, up + (size_t)t * (size_t)m, m, row);
+            activate_rows(job, up + (size_t)t * (size_t)m, m, row);
         }
     }
 }
 
-static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
+static void run_unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
     kt__acts acts = *job->acts;
     int n = job->d->gate.n_row - row0 < KT__GLU_ROWS ? job->d->gate.n_row - row0 : KT__GLU_ROWS;
     float *gate = kt__dev_tile(job->dev, worker);
@@ -221,7 +221,7 @@ static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
 void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
                   int tok1, kt__acts *out, int worker) {
     const glu_job job = {.dev = dev, .d = desc, .acts = acts, .out = out};
-    unit(&job, row0, tok0, tok1, worker);
+    run_unit(&job, row0, tok0, tok1, worker);
 }
 
 /* Items `parts` u.. are the parts of unit u; those that a worker has are computed together. */
@@ -231,7 +231,7 @@ static void many_items(void *arg, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end;) {
         bool second = i % job->parts == 1, both = !second && job->parts == 2 && i + 1 < end;
         int row0 = (int)(i / job->parts) * KT__GLU_ROWS;
-        unit(job, row0, second ? half : 0, second || both ? n_tok : half, worker);
+        run_unit(job, row0, second ? half : 0, second || both ? n_tok : half, worker);
         i += both ? 2 : 1;
     }
 }

@@ -10,7 +10,7 @@ typedef struct qkv_job {
     const kt__qkv *d;
 } qkv_job;
 
-static void rotate(const qkv_job *job, float *head, const float *norm, int t) {
+static void rotate_head(const qkv_job *job, float *head, const float *norm, int t) {
     const kt__kernels *k = job->dev->kernels;
     const kt__qkv *d = job->d;
     const float *cs = d->cs + (size_t)t * (size_t)d->n_rot;
@@ -57,7 +57,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     }
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
-        rotate(job, q, d->q_norm, t);
+        rotate_head(job, q, d->q_norm, t);
         float scale = d->q_row_scale ? d->q_scale * d->q_row_scale[t] : d->q_scale;
         job->dev->kernels->scale(q, d->head_dim_k, scale);
         if (!d->q_codes) continue;
@@ -132,7 +132,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
                          job->acts->n_tok, tile, (size_t)d->head_dim_k);
     }
     for (int t = 0; t < job->acts->n_tok; t++) {
-        rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
+        rotate_head(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
     }
     store_head(job, head, true, tile, d->head_dim_k);
     quantise_head(job, head, true, worker);
@@ -154,7 +154,7 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
     quantise_head(job, head, false, worker);
 }
 
-static void heads(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_heads(void *arg, int64_t begin, int64_t end, int worker) {
     const qkv_job *job = arg;
     const kt__qkv *d = job->d;
     if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
@@ -175,6 +175,6 @@ void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     qkv_job job = {dev, acts, desc};
     int64_t items = desc->n_head + 2 * desc->n_head_kv;
     items += kt__dev_down_begin(dev, desc->lora, KT__SITE_Q, true);
-    kt__pool_run(dev->pool, items, 1, heads, &job);
+    kt__pool_run(dev->pool, items, 1, run_heads, &job);
     kt__dev_down_end(dev);
 }

@@ -54,7 +54,7 @@ static float mark_largest(const float *logits, int n_expert, int n_used, bool *t
 }
 
 /* Shares as NUMERICS.md, section 10 has them. */
-static bool choose(const route_job *job, int64_t t) {
+static bool choose_experts(const route_job *job, int64_t t) {
     const kt__routing *r = job->routing;
     const float *logits = job->d->logits + t * r->n_expert;
     int32_t *chosen = r->chosen + t * r->n_used;
@@ -76,7 +76,7 @@ static bool choose(const route_job *job, int64_t t) {
 }
 
 /* Each expert's own score, before the choice. */
-static void score(const kt__route *d, const float *logits, int n_expert, float *scores) {
+static void score_experts(const kt__route *d, const float *logits, int n_expert, float *scores) {
     float top = logits[0], sum = 0;
     for (int e = 1; e < n_expert; e++)
         if (logits[e] > top) top = logits[e];
@@ -121,7 +121,7 @@ static bool choose_by_scores(const route_job *job, int64_t t) {
     int32_t *chosen = r->chosen + t * r->n_used;
     float *share = r->share + t * r->n_used;
     int n = 0;
-    score(d, d->logits + t * r->n_expert, r->n_expert, scores);
+    score_experts(d, d->logits + t * r->n_expert, r->n_expert, scores);
     for (int e = 0; e < r->n_expert; e++)
         picks[e] = d->pick_bias ? scores[e] + d->pick_bias[e] : scores[e];
     (void)job->dev->kernels->argmax(picks, r->n_expert, &finite);
@@ -150,7 +150,7 @@ static void route_rows(void *arg, int64_t begin, int64_t end, int worker) {
     for (int64_t t = begin; t < end; t++) {
         bool finite = true;
         (void)job->dev->kernels->argmax(job->d->logits + t * n_expert, n_expert, &finite);
-        if (finite) finite = (is_by_logits(job->d) ? choose : choose_by_scores)(job, t);
+        if (finite) finite = (is_by_logits(job->d) ? choose_experts : choose_by_scores)(job, t);
         if (!finite) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
         float *gate = job->d->shared_gate;
         if (gate) gate[t] = 1.0f / (1.0f + kt__expf(-gate[t]));
