@@ -395,6 +395,9 @@ KT_API kt_status KT_CHECKED kt_recall_drop(const kt_recall *recall, uint64_t sou
 KT_API kt_recall *kt_recall_hold(kt_recall *recall);
 KT_API void kt_recall_close(kt_recall *recall);
 KT_API void kt_recall_get_info(const kt_recall *recall, kt_recall_info *out);
+/* Tokens that the pairs of a source have changed since they were added, in all recalls that share
+ * them, and when last, on the monotonic clock (0: never). */
+KT_API void kt_recall_uses(const kt_recall *recall, uint64_t source, uint64_t *n, int64_t *last_us);
 /* Computes ids[n] and writes keys[n - first][d_model]: the first is of the state after ids[first].
  * adapters: those that it is computed with. */
 KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n,
@@ -1047,6 +1050,9 @@ KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request
 KT_API const char *kt_request_notes(const kt_request *req);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
 KT_API size_t kt_request_n_prompt(const kt_request *req);
+/* Of these, those that were found or are computed by now; all of them once a token came. Grows batch
+ * by batch, and falls where the request is suspended. Any thread. */
+KT_API size_t kt_request_n_computed(const kt_request *req);
 /* What a request with `keep` keeps of a choice, once its FINISHED was delivered; of a sequence's,
  * until the next call on that. Pointers are valid until the request is closed. */
 typedef struct kt_kept {
@@ -1385,6 +1391,11 @@ KT_API kt_status KT_CHECKED kt_learner_erase(kt_learner *learner, kt_error *err)
  * "prompt", "answer"} with prompt and answer as texts. false ends it with KT_E_CANCELLED. */
 KT_API kt_status KT_CHECKED kt_learner_export(kt_learner *learner, kt_json_fn *on_line, void *user,
                                               kt_error *err);
+/* The same from the newest back, of those before feedback `before` (0: all), with "recalled", the
+ * tokens that it changed since it was taught or the learner was opened, and, where there are any,
+ * "recalled_ago_s". */
+KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, uint64_t before,
+                                            kt_json_fn *on_line, void *user, kt_error *err);
 
 /* ---- sessions and caches on disk -------------------------------------------------------------
  *

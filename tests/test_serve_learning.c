@@ -142,6 +142,31 @@ static void test_header_names_the_version(void **state) {
     free(r);
 }
 
+/* What anna said, with what came of it; nobody else's. */
+static void test_list_of_what_was_said(void **state) {
+    (void)state;
+    json_t *list = call("GET", "/v1/feedback?limit=1&model=demo", ANNA, "", 200);
+    assert_int_equal(json_array_size(at(list, "data")), 1);
+    assert_true(json_is_false(at(list, "has_more")));
+    const json_t *item = json_array_get(at(list, "data"), 0);
+    assert_string_equal(text_at(item, "id"), "fb_1");
+    assert_string_equal(text_at(item, "correction"), RIGHT);
+    assert_non_null(strstr(text_at(item, "prompt"), ASKED));
+    assert_true(json_integer_value(at(item, "recalled")) > 0);
+    assert_in_range(json_integer_value(at(item, "recalled_ago_s")), 0, 600);
+    json_t *before = call("GET", "/v1/feedback?before=fb_1", ANNA, "", 200);
+    assert_int_equal(json_array_size(at(before, "data")), 0);
+    json_t *all[] = {list,
+                     before,
+                     call("GET", "/v1/feedback", BERT, "", 404),
+                     call("GET", "/v1/feedback?namespace=../x", ANNA, "", 400),
+                     call("GET", "/v1/feedback?model=none", ANNA, "", 404),
+                     call("GET", "/v1/feedback?limit=0", ANNA, "", 400),
+                     call("GET", "/v1/feedback?limit=1x", ANNA, "", 400),
+                     call("GET", "/v1/feedback?before=1", ANNA, "", 400)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
 static void test_rollback_and_deletion(void **state) {
     (void)state;
     json_t *back = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":0}", 200);
@@ -660,6 +685,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_correction_holds_for_its_client),
         cmocka_unit_test(test_header_names_the_version),
+        cmocka_unit_test(test_list_of_what_was_said),
         cmocka_unit_test(test_rollback_and_deletion),
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_names),

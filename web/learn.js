@@ -97,10 +97,17 @@ const change = (item, at, card) => {
   box.focus();
 };
 
+// What was asked, out of the prompt as its template wrote it.
+const ROLES = new Set(["user", "assistant", "model", "system"]);
+const questionOf = prompt => {
+  const lines = (prompt ?? "").replace(/<[|｜]?[\w▁]+[|｜]?>/g, "\n").split("\n").map(x => x.trim()).filter(x => x && !ROLES.has(x.toLowerCase()));
+  return (lines.at(-1) ?? "").slice(0, 300);
+};
+
 const drawItem = (item, at) => {
-  const said = item.kind === "score" ? t(item.score >= 0.5 ? "itemGood" : "itemBad") : item.correction;
-  const card = make("li", {}, item.question ? make("p", { className: "asked quiet", textContent: item.question }) : null, make("p", { className: item.kind === "score" ? "quiet" : "", textContent: said }));
-  const bar = make("div", { className: "tools" }, make("span", { textContent: ago(item.time_us / 1000) }), make("span", { textContent: t("opened", { n: item.recalled }) }));
+  const said = item.kind === "score" ? `${t(item.score >= 0.5 ? "itemGood" : "itemBad")} ${(item.answer ?? "").replace(/<[|｜]?[\w▁/]+[|｜]?>/g, "").trim().slice(0, 300)}` : item.correction;
+  const card = make("li", {}, make("p", { className: "asked quiet", textContent: questionOf(item.prompt) }), make("p", { className: item.kind === "score" ? "quiet" : "", textContent: said }));
+  const bar = make("div", { className: "tools" }, make("span", { textContent: ago(item.time_us / 1000) }), make("span", { textContent: item.recalled ? t("used", { when: ago(Date.now() - item.recalled_ago_s * 1000) }) : t("unused") }));
   if (item.kind === "correction" && item.about) bar.append(link(t("edit"), () => change(item, at, card), { draws: "fix" }));
   bar.append(link(t("undo"), async () => { try { await forgetId(item.id, at); say(t("takenBack")); } catch (e) { say(troubleOf(e)); } draw(); }, { draws: "trash" }));
   card.append(bar);

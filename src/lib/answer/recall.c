@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "answer/logprobs.h"
@@ -19,6 +20,8 @@ typedef struct recall_block {
     kt_ctx *ctx;
     uint64_t source, bytes;
     kt__digest digest;
+    atomic_ullong n_used; /* tokens that a pair of it changed */
+    atomic_llong used_us; /* the last of them */
     size_t n;
     int32_t *ids;    /* [n] */
     double *lengths; /* [n] of the keys, and ... */
@@ -256,11 +259,12 @@ typedef struct recall_query {
     double length, rest; /* of the key, of what is after its first part */
     double best;         /* cosine, at least params.cos_from */
     int32_t id;          /* -1: none so far */
+    recall_block *block; /* that has it */
 } recall_query;
 
 /* By the inequality of Cauchy and Schwarz the first part of a key says of most that they are too
  * far; products are exact, and the bound is taken generously, so that nothing near is missed. */
-static void search_block(const kt_recall *r, const recall_block *b, recall_query *q) {
+static void search_block(const kt_recall *r, recall_block *b, recall_query *q) {
     size_t d = (size_t)r->d;
     int32_t n_first = r->n_first, n_rest = r->d - n_first;
     for (size_t i = 0; i < b->n; i++) {
@@ -274,6 +278,7 @@ static void search_block(const kt_recall *r, const recall_block *b, recall_query
         if (cosine < q->best) continue;
         q->best = cosine;
         q->id = b->ids[i];
+        q->block = b;
     }
 }
 
@@ -291,8 +296,21 @@ kt__recall_change kt__recall_mix(const kt_recall *r, const int8_t *key, float *l
     for (size_t i = 0; i < r->n_blocks; i++) search_block(r, r->blocks[i], &q);
     if (q.id < 0 || q.best <= (double)r->params.cos_from) return change;
     change = (kt__recall_change){q.id, logits[q.id]};
+    atomic_fetch_add(&q.block->n_used, 1);
+    atomic_store(&q.block->used_us, kt__now_us());
     logits[q.id] = kt__mixed_logit(logits, r->model->net->hp.n_vocab, q.id, weight_of(r, q.best));
     return change;
+}
+
+void kt_recall_uses(const kt_recall *r, uint64_t source, uint64_t *n, int64_t *last_us) {
+    *n = 0;
+    *last_us = 0;
+    for (size_t i = 0; i < r->n_blocks; i++) {
+        if (r->blocks[i]->source != source) continue;
+        *n += atomic_load(&r->blocks[i]->n_used);
+        int64_t us = atomic_load(&r->blocks[i]->used_us);
+        if (us > *last_us) *last_us = us;
+    }
 }
 
 void kt__recall_undo(kt__recall_change change, float *logits) {

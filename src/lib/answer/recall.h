@@ -1,8 +1,8 @@
 /* What was taught, by hidden states: the exact memory.
  *
  * Owns: kt_recall: blocks of pairs, one a source, shared between the recalls that have them; the
- * search for the nearest, and what it changes in a row of logits. Immutable once made, counted;
- * any thread. The search allocates nothing. */
+ * search for the nearest, what it changes in a row of logits, and how often a source did. Immutable
+ * once made but for that, counted; any thread. The search allocates nothing. */
 #ifndef KT_ANSWER_RECALL_H
 #define KT_ANSWER_RECALL_H
 

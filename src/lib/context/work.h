@@ -49,6 +49,7 @@ struct kt__work {
     int32_t n_base;                  /* positions before its prompt, which are counted nowhere */
     int32_t n_prompt;                /* tokens */
     int32_t n_cached;                /* of these, not computed */
+    atomic_int n_computed;           /* task.n_done, for other threads to read */
     kt__adapters *adapters;          /* or NULL; the maker's */
     kt__kv_key root;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */

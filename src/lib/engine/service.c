@@ -266,6 +266,12 @@ size_t kt_request_n_prompt(const kt_request *req) {
     return (size_t)((const kt__submitted *)(const void *)req)->n_text;
 }
 
+size_t kt_request_n_computed(const kt_request *req) {
+    const kt__submitted *sub = (const kt__submitted *)(const void *)req;
+    int32_t n = atomic_load(&sub->choices[0].work.n_computed);
+    return (size_t)(n < sub->n_text ? n : sub->n_text);
+}
+
 void kt_request_cancel(kt_request *req) {
     atomic_store(&req->cancel, true);
     atomic_store(&req->engine->cancel_pending, true);

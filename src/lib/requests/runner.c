@@ -210,6 +210,7 @@ static void op_start(void *user, kt__task *task) {
     if (!w->is_counted) count_found(r, w, asked);
     move_cursor_back(w);
     take_first(w);
+    atomic_store(&w->n_computed, task->n_done);
 }
 
 static void op_load(void *user, kt__task *task, int64_t until_us) {
@@ -225,6 +226,7 @@ static void op_load(void *user, kt__task *task, int64_t until_us) {
         r->engine->counts.n_cached_tok += KT__PAGE_POS;
         r->engine->counts.n_disk_tok += KT__PAGE_POS;
     }
+    atomic_store(&w->n_computed, task->n_done);
     if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
 }
 
@@ -259,6 +261,7 @@ static void op_drop(void *user, kt__task *task) {
     kt__kv_table_truncate(r->engine->kv, &w->state->table, 0);
     w->cursor = (kt__prefix_cursor){w->root, 0};
     task->n_done = 0;
+    atomic_store(&w->n_computed, 0);
     kt__speculator_trim(r->engine->speculator, &w->state->draft, 0);
 }
 
@@ -266,6 +269,7 @@ static void op_drop(void *user, kt__task *task) {
 static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
     kt__task *task = &w->task;
     task->n_done += n;
+    atomic_store(&w->n_computed, task->n_done);
     kt__kv_table_settle(r->engine->kv, &w->state->table, task->n_done);
     if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
     kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,

@@ -482,6 +482,17 @@ static void write_ids(const kt_model *model, kt__buf *line, const char *name, co
     kt__free(text);
 }
 
+/* How often what is served of it changed a token, since it was taught or read. */
+static void write_uses(const kt_recall *recall, uint64_t id, kt__buf *line) {
+    uint64_t n = 0;
+    int64_t last_us = 0;
+    if (recall) kt_recall_uses(recall, id, &n, &last_us);
+    (void)kt__buf_printf(line, ",\"recalled\":%llu", (unsigned long long)n);
+    if (n)
+        (void)kt__buf_printf(line, ",\"recalled_ago_s\":%lld",
+                             (long long)((kt__now_us() - last_us) / 1000000));
+}
+
 static void write_line(const kt_model *model, const kt__feedback_item *item, kt__buf *line) {
     static const char *const kinds[] = {"", "score", "correction", "pair"};
     (void)kt__buf_printf(line, "{\"id\":%llu,\"time_us\":%lld", (unsigned long long)item->id,
@@ -499,27 +510,68 @@ static void write_line(const kt_model *model, const kt__feedback_item *item, kt_
     (void)kt__buf_putc(line, '}');
 }
 
+/* Where lines go, and what they are made in. */
+typedef struct export_lines {
+    kt_json_fn *on_line;
+    void *user;
+    bool uses;               /* how often it was recalled is part of a line */
+    const kt_recall *recall; /* what is served, or NULL */
+    kt__buf buf, line;
+} export_lines;
+
+static kt_status export_one(kt_learner *l, uint64_t id, export_lines *to, kt_error *err) {
+    kt__feedback_item item;
+    KT__STEP(kt__feedback_get(l->store, id, &item, &to->buf, err));
+    kt__buf_clear(&to->line);
+    write_line(l->engine->model, &item, &to->line);
+    if (to->uses && to->line.len) {
+        to->line.len--; /* its brace */
+        write_uses(to->recall, id, &to->line);
+        (void)kt__buf_putc(&to->line, '}');
+    }
+    if (to->line.failed) return kt__fail_nomem(err, "a line of feedback", to->line.len);
+    if (!to->on_line(to->user, to->line.data, to->line.len))
+        return kt__fail(err, KT_E_CANCELLED, "cancelled");
+    return KT_OK;
+}
+
 kt_status kt_learner_export(kt_learner *l, kt_json_fn *on_line, void *user, kt_error *err) {
+    kt_status status;
     uint64_t *ids = NULL;
     size_t n = 0;
-    kt__buf buf, line;
-    kt__feedback_item item;
+    export_lines to = {.on_line = on_line, .user = user};
     kt__error_clear(err);
-    kt__buf_init(&buf, (size_t)64 << 20);
-    kt__buf_init(&line, (size_t)64 << 20);
-    kt_status status = kt__feedback_list(l->store, &ids, &n, err);
-    for (size_t i = 0; status == KT_OK && i < n; i++) {
-        status = kt__feedback_get(l->store, ids[i], &item, &buf, err);
-        if (status != KT_OK) break;
-        kt__buf_clear(&line);
-        write_line(l->engine->model, &item, &line);
-        if (line.failed)
-            status = kt__fail_nomem(err, "a line of feedback", line.len);
-        else if (!on_line(user, line.data, line.len))
-            status = kt__fail(err, KT_E_CANCELLED, "cancelled");
+    kt__buf_init(&to.buf, (size_t)64 << 20);
+    kt__buf_init(&to.line, (size_t)64 << 20);
+    KT__TRY(kt__feedback_list(l->store, &ids, &n, err));
+    for (size_t i = 0; i < n; i++) KT__TRY(export_one(l, ids[i], &to, err));
+out:
+    kt__buf_free(&to.buf);
+    kt__buf_free(&to.line);
+    kt__free(ids);
+    return status;
+}
+
+kt_status kt_learner_list(kt_learner *l, uint64_t before, kt_json_fn *on_line, void *user,
+                          kt_error *err) {
+    kt_status status;
+    uint64_t *ids = NULL;
+    size_t n = 0;
+    kt_learned served = {0};
+    export_lines to = {.on_line = on_line, .user = user, .uses = true};
+    kt__error_clear(err);
+    kt__buf_init(&to.buf, (size_t)64 << 20);
+    kt__buf_init(&to.line, (size_t)64 << 20);
+    KT__TRY(kt_learner_get(l, KT_VERSION_SERVED, &served, err));
+    to.recall = served.recall;
+    KT__TRY(kt__feedback_list(l->store, &ids, &n, err));
+    while (n-- > 0) {
+        if (!before || ids[n] < before) KT__TRY(export_one(l, ids[n], &to, err));
     }
-    kt__buf_free(&buf);
-    kt__buf_free(&line);
+out:
+    kt_learned_close(&served);
+    kt__buf_free(&to.buf);
+    kt__buf_free(&to.line);
     kt__free(ids);
     return status;
 }

@@ -299,46 +299,121 @@ static kt_status run_train(kt__job *job, kt_error *err) {
     return KT_OK;
 }
 
-/* ---- deletion ---- */
+/* ---- what was said: deletion, and a list of it ---- */
 
-/* What the path says; in the arena. */
-typedef struct forgetting {
-    const char *id, *name;
-} forgetting;
+static bool copy_text(kt__job *job, const char *text, const char **out) {
+    *out = text ? kt__arena_strndup(&job->arena, text, strlen(text)) : NULL;
+    return !text || *out;
+}
 
-kt_status kt__dialect_forget_begin(kt__job *job, const char *id, const char *name, kt_error *err) {
-    forgetting *f = kt__arena_calloc(&job->arena, 1, sizeof *f);
-    if (f) f->id = kt__arena_strndup(&job->arena, id, strlen(id));
-    if (f && name) f->name = kt__arena_strndup(&job->arena, name, strlen(name));
-    job->extra = f;
-    return f && f->id && (!name || f->name) ? KT_OK : kt__fail_nomem(err, "a request", 0);
+kt_status kt__dialect_feedback_begin(kt__job *job, const kt__feedback_query *query, kt_error *err) {
+    kt__feedback_query *q = kt__arena_calloc(&job->arena, 1, sizeof *q);
+    job->extra = q;
+    if (q && copy_text(job, query->id, &q->id) && copy_text(job, query->name, &q->name) &&
+        copy_text(job, query->model, &q->model) && copy_text(job, query->before, &q->before) &&
+        copy_text(job, query->limit, &q->limit))
+        return KT_OK;
+    return kt__fail_nomem(err, "a request", 0);
+}
+
+/* "fb_7" */
+static kt_status read_feedback_id(const char *name, const char *text, uint64_t *out,
+                                  kt_error *err) {
+    char *end = NULL;
+    if (!strncmp(text, "fb_", 3) && text[3] >= '0' && text[3] <= '9')
+        *out = strtoull(text + 3, &end, 10);
+    return end && !*end ? KT_OK : fail_field(name, "one as POST /v1/feedback gave it", err);
+}
+
+static kt_status queried_learner(kt__job *job, const kt__feedback_query *q,
+                                 char name[KT__NAMESPACE_BYTES], kt_learner **out, kt_error *err) {
+    KT__STEP(
+        kt__namespace_of(job->request.settings->config, job->request.client, q->name, name, err));
+    KT__STEP(kt__job_use_model(job, q->model, err));
+    return learner_of(job, name, false, out, err);
 }
 
 static kt_status run_forget(kt__job *job, kt_error *err) {
-    kt_status status;
-    const forgetting *f = job->extra;
+    const kt__feedback_query *q = job->extra;
     kt_learner *learner;
-    char name[KT__NAMESPACE_BYTES], *end = NULL;
-    unsigned long long id = 0;
-    KT__TRY(check_learning(job, err));
-    if (!strncmp(f->id, "fb_", 3) && f->id[3] >= '0' && f->id[3] <= '9')
-        id = strtoull(f->id + 3, &end, 10);
-    KT__TRY(end && !*end ? KT_OK : fail_field("id", "one as POST /v1/feedback gave it", err));
-    KT__TRY(
-        kt__namespace_of(job->request.settings->config, job->request.client, f->name, name, err));
-    KT__TRY(kt__job_use_model(job, NULL, err));
-    KT__TRY(learner_of(job, name, false, &learner, err));
-    status = kt_learner_forget(learner, id, err);
+    char name[KT__NAMESPACE_BYTES];
+    uint64_t id = 0;
+    KT__STEP(check_learning(job, err));
+    KT__STEP(read_feedback_id("id", q->id, &id, err));
+    KT__STEP(queried_learner(job, q, name, &learner, err));
+    kt_status status = kt_learner_forget(learner, id, err);
     if (status == KT_E_ARG) job->answer.error_status = 404;
-    KT__TRY(blame_place(job, status, err));
+    if (status != KT_OK) return blame_place(job, status, err);
     begin_reply(job, "feedback.deleted", name);
-    kt__json_member(&job->answer.out, "id", f->id);
+    kt__json_member(&job->answer.out, "id", q->id);
     (void)kt__buf_puts(&job->answer.out, ",\"deleted\":true}");
-out:
-    return status;
+    return KT_OK;
 }
 
-/* ---- the list ---- */
+enum { SAID_MOST = 1000, SAID_DEFAULT = 100, SAID_BYTES = 1 << 20 };
+
+/* A list in the making. */
+typedef struct said_list {
+    kt__buf *out;
+    size_t from; /* where it begins in out */
+    int64_t n, most;
+    bool more;
+} said_list;
+
+/* The ids of the interface are names. */
+static bool write_said(void *user, const char *line, size_t len) {
+    said_list *list = user;
+    char id[32];
+    if (list->n == list->most || list->out->len - list->from > SAID_BYTES) {
+        list->more = true;
+        return false;
+    }
+    json_t *item = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
+    snprintf(id, sizeof id, "fb_%" JSON_INTEGER_FORMAT,
+             json_integer_value(json_object_get(item, "id")));
+    bool named = item && json_object_set_new(item, "id", json_string(id)) == 0;
+    char *text = named ? json_dumps(item, JSON_COMPACT) : NULL;
+    json_decref(item);
+    if (list->n++) (void)kt__buf_putc(list->out, ',');
+    if (text)
+        (void)kt__buf_puts(list->out, text);
+    else
+        list->out->failed = true;
+    free(text);
+    return !list->out->failed;
+}
+
+static kt_status read_limit(const char *text, int64_t *out, kt_error *err) {
+    char *end = NULL;
+    *out = text ? strtoll(text, &end, 10) : SAID_DEFAULT;
+    if (!text || (end != text && !*end && *out >= 1 && *out <= SAID_MOST)) return KT_OK;
+    return fail_field("limit", "a whole number, 1 to 1000", err);
+}
+
+/* {"object":"list","namespace":NAME,"data":[...],"has_more":false} */
+static kt_status run_said(kt__job *job, kt_error *err) {
+    const kt__feedback_query *q = job->extra;
+    kt_learner *learner;
+    char name[KT__NAMESPACE_BYTES];
+    uint64_t before = 0;
+    said_list list = {.out = &job->answer.out};
+    KT__STEP(check_learning(job, err));
+    KT__STEP(read_limit(q->limit, &list.most, err));
+    if (q->before) KT__STEP(read_feedback_id("before", q->before, &before, err));
+    KT__STEP(queried_learner(job, q, name, &learner, err));
+    begin_reply(job, "list", name);
+    (void)kt__buf_puts(list.out, ",\"data\":[");
+    list.from = list.out->len;
+    kt_status status = kt_learner_list(learner, before, write_said, &list, err);
+    if (status != KT_OK && !(status == KT_E_CANCELLED && list.more)) {
+        kt__buf_clear(list.out);
+        return blame_place(job, status, err);
+    }
+    (void)kt__buf_printf(list.out, "],\"has_more\":%s}", list.more ? "true" : "false");
+    return KT_OK;
+}
+
+/* ---- the list of namespaces ---- */
 
 /* Its own, those it named, and what all share. */
 static bool may_see(const char *name, const char *client) {
@@ -423,6 +498,7 @@ static void line_error(kt__job *job, const kt_error *err) {
     }
 
 WAITING(kt__dialect_feedback, "/v1/feedback", run_feedback, kt__dialect_whole_error);
+WAITING(kt__dialect_said, "/v1/feedback", run_said, kt__dialect_whole_error);
 WAITING(kt__dialect_forget, "/v1/feedback/*", run_forget, kt__dialect_whole_error);
 WAITING(kt__dialect_rollback, "/v1/adapters/rollback", run_rollback, kt__dialect_whole_error);
 WAITING(kt__dialect_train, "/v1/adapters/train", run_train, kt__dialect_whole_error);

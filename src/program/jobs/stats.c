@@ -119,15 +119,29 @@ static const char *state_of(const kt__job *job) {
     return job->state >= KT__JOB_ANSWERING ? "running" : "waiting";
 }
 
+/* Of the prompts that are in the engine: how much of them is computed. */
+static void write_prompts(kt__buf *out, const kt__job *job) {
+    size_t n = 0, done = 0;
+    for (size_t i = 0; i < KT__JOB_AT_ONCE; i++) {
+        const kt_request *req = job->answer.parts[i].req;
+        if (!req) continue;
+        n += kt_request_n_prompt(req);
+        done += kt_request_n_computed(req);
+    }
+    if (n) (void)kt__buf_printf(out, ",\"prompt_tokens\":%zu,\"prompt_done\":%zu", n, done);
+}
+
 static void write_job_stats(kt__buf *out, kt__job *job) {
     pthread_mutex_lock(&job->lock);
     (void)kt__buf_putc(out, '{');
     kt__json_member(out, "id", job->id);
     kt__json_member(out, "route", job->dialect->route);
     kt__json_member(out, "client", job->request.client);
-    (void)kt__buf_printf(out, ",\"age_ms\":%lld,\"state\":\"%s\",\"unread_bytes\":%zu}",
+    (void)kt__buf_printf(out, ",\"age_ms\":%lld,\"state\":\"%s\",\"unread_bytes\":%zu",
                          (long long)((kt__now_us() - job->request.begin_us) / 1000), state_of(job),
                          job->answer.out.len - job->answer.out_at);
+    write_prompts(out, job);
+    (void)kt__buf_putc(out, '}');
     pthread_mutex_unlock(&job->lock);
 }
 

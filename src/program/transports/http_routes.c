@@ -228,11 +228,18 @@ static kt_status take_mcp_head(kt__http_request *r, kt_error *err) {
     return kt__dialect_mcp_begin(r->job, &head, err);
 }
 
-/* /v1/feedback/ID?namespace=NAME */
-static kt_status take_forget_head(kt__http_request *r, kt_error *err) {
-    const char *name = MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND,
-                                                   "namespace");
-    return kt__dialect_forget_begin(r->job, r->rest, name, err);
+static const char *query_of(const kt__http_request *r, const char *name) {
+    return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* GET /v1/feedback?namespace=NAME&model=NAME&before=ID&limit=N, DELETE /v1/feedback/ID?... */
+static kt_status take_feedback_head(kt__http_request *r, kt_error *err) {
+    const kt__feedback_query query = {.id = r->rest,
+                                      .name = query_of(r, "namespace"),
+                                      .model = query_of(r, "model"),
+                                      .before = query_of(r, "before"),
+                                      .limit = query_of(r, "limit")};
+    return kt__dialect_feedback_begin(r->job, &query, err);
 }
 
 /* ---- the table ---- */
@@ -270,9 +277,10 @@ static const kt__route routes[] = {
     AT_ONCE("POST", "/v1/batches/*", kt__http_cancel_batch, KT__ROUTE_BARE),
     JOB("/v1/adapters/train", kt__dialect_train, "learn-"),
     JOB("/v1/adapters/rollback", kt__dialect_rollback, "learn-"),
+    {"GET", "/v1/feedback", &kt__dialect_said, NULL, NULL, NULL, "learn-", 0, take_feedback_head},
     JOB("/v1/feedback", kt__dialect_feedback, "learn-"),
     {"DELETE", "/v1/feedback/*", &kt__dialect_forget, NULL, NULL, NULL, "learn-", 0,
-     take_forget_head},
+     take_feedback_head},
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
     {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},
