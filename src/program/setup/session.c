@@ -321,7 +321,8 @@ static const char *plural_end(int64_t n) {
 void kt__figures_print(const kt__figures *f) {
     uint64_t peak, anon;
     kt__memory_used(&peak, &anon);
-    fprintf(stderr, "kentang: prompt %lld token%s", (long long)f->n_prompt, plural_end(f->n_prompt));
+    fprintf(stderr, "kentang: prompt %lld token%s", (long long)f->n_prompt,
+            plural_end(f->n_prompt));
     if (f->n_prefilled < f->n_prompt) {
         fprintf(stderr, " (%lld computed)", (long long)f->n_prefilled);
     }
