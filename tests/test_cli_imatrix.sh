@@ -35,6 +35,10 @@ same "$work/careful" "$work/doubled" "the scale of an importance matrix matters"
 quantise fast --imatrix "$work/a" --fit fast
 quantise feedback --fit feedback --calib-tokens 2048
 quantise short --fit feedback --calib-tokens 512
+# of floats, which the layers that a text goes through have in 8 bits
+"$kentang" quantize "$demo" "$work/floats" bf16 -q 2>/dev/null
+of_floats() { "$kentang" quantize "$work/floats" "$work/$1" q4_k_m -q --fit feedback --calib-tokens 1024 "$2" "$3" 2>"$work/err" || fail "$(cat "$work/err")"; }
+of_floats floats1 -t 3
 export KENTANG_ISA=ref
 quantise careful2 --imatrix "$work/a" -t 1
 same "$work/careful" "$work/careful2" "another careful file on the reference tier with one thread"
@@ -42,6 +46,8 @@ quantise fast2 --imatrix "$work/a" --fit fast -t 3
 same "$work/fast" "$work/fast2" "another fast file on the reference tier with three threads"
 quantise short2 --fit feedback --calib-tokens 512 -t 1
 same "$work/short" "$work/short2" "another feedback file on the reference tier with one thread"
+of_floats floats2 -t 1
+same "$work/floats1" "$work/floats2" "another feedback file of floats on the reference tier with one thread"
 unset KENTANG_ISA
 
 # ---- what it is good for ----

@@ -88,7 +88,7 @@ static void test_products_are_nearer(void **unused) {
             kt__quantize_row_by(type, &careful, weights + r * N, N,
                                 alone + (size_t)r * kt__type_row_bytes(type, N));
         double before = product_error(type, weights, alone);
-        kt__quantize_rows_feedback(type, &how, &feedback, weights, ROWS, together, room);
+        kt__quantize_rows_feedback(type, &how, &feedback, weights, ROWS, together, room, NULL);
         double after = product_error(type, weights, together);
         if (!(after < 0.6 * before))
             fail_msg("%s: error %g of %g", kt__type_get(type)->name, after, before);
@@ -99,11 +99,11 @@ static void test_rows_in_any_groups(void **unused) {
     (void)unused;
     const kt__encoding how = {.importance = NULL};
     size_t row = kt__type_row_bytes(KT__TYPE_Q5_K, N);
-    kt__quantize_rows_feedback(KT__TYPE_Q5_K, &how, &feedback, weights, ROWS, together, room);
+    kt__quantize_rows_feedback(KT__TYPE_Q5_K, &how, &feedback, weights, ROWS, together, room, NULL);
     for (int r = 0; r < ROWS; r += 3) {
         int n = ROWS - r < 3 ? ROWS - r : 3;
         kt__quantize_rows_feedback(KT__TYPE_Q5_K, &how, &feedback, weights + r * N, n,
-                                   alone + (size_t)r * row, room);
+                                   alone + (size_t)r * row, room, NULL);
     }
     assert_memory_equal(alone, together, ROWS * row);
 }
@@ -115,7 +115,7 @@ static void test_alone_it_is_the_careful_fit(void **unused) {
     const kt__feedback apart = {
         .n_col = N, .width = 256, .ld = 256, .follow = &none[0][0], .importance = importance};
     const kt__encoding how = {.importance = importance};
-    kt__quantize_rows_feedback(KT__TYPE_Q4_K, &how, &apart, weights, ROWS, together, room);
+    kt__quantize_rows_feedback(KT__TYPE_Q4_K, &how, &apart, weights, ROWS, together, room, NULL);
     for (int r = 0; r < ROWS; r++)
         kt__quantize_row_by(KT__TYPE_Q4_K, &how, weights + r * N, N,
                             alone + (size_t)r * kt__type_row_bytes(KT__TYPE_Q4_K, N));

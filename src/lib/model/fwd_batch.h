@@ -23,6 +23,7 @@ typedef struct kt__fwd_params {
     /* Sees the activations before a layer's products, or NULL. */
     void (*on_input)(void *user, int layer, kt__net_input input, const kt__acts *acts);
     void *on_input_user;
+    bool f32_inputs; /* they are there as f32, too, whatever the products need */
 } kt__fwd_params;
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows

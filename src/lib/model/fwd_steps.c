@@ -7,6 +7,7 @@ kt__acts kt__fwd_acts_in(const kt__fwd *fwd, kt__fwd_buf first, int n_tok, int n
                          const kt__weight *const *users, int n) {
     kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
     for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
+    if (fwd->params.f32_inputs) acts.kinds |= 1u << KT__ACT_F32;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(acts.kinds >> kind & 1)) continue;
         acts.layout[kind] = kt__act_layout_of((kt__act_kind)kind, n_col);

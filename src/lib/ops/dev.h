@@ -117,8 +117,8 @@ void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg);
 void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
                 const float *bias, const float *residual, const uint8_t *next, float *out,
                 size_t ld_out, int worker);
-/* The same for the rows of a chunk of items of KT__ROWS_ITEM rows. The last panel of many tokens is
- * told to fetch from `then`: rows at the item that the pool will give out next. An unfetched panel
+/* The same for the rows of a chunk of items of KT__ROWS_ITEM rows. The last panel of many tokens
+ * fetches from `then`: rows at the item that the pool will give out next. An unfetched panel
  * takes three times as long as its products with a few tokens. after: what is read after the rows
  * where tokens are few, or NULL. */
 void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_row,

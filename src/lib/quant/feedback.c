@@ -46,65 +46,85 @@ static int level_near(const kt__levels *levels, float v) {
     return levels->table[at];
 }
 
-/* y[begin..end) takes the errors of n_k columns (a multiple of 4) whose rows begin at `follow`, in
- * their order. */
-static void spread_errors(const float *restrict e, int n_k, const float *restrict follow, size_t ld,
-                          int64_t begin, int64_t end, float *restrict y) {
-    for (int k = 0; k < n_k; k += 4, follow += 4 * ld) {
-        const float *a = follow, *b = a + ld, *c = b + ld, *d = c + ld;
-        float ea = e[k], eb = e[k + 1], ec = e[k + 2], ed = e[k + 3];
-        for (int64_t t = begin; t < end; t++)
-            y[t] = (((y[t] + ea * a[t]) + eb * b[t]) + ec * c[t]) + ed * d[t];
+static void spread_plainly(const kt__feedback_spread *s) {
+    for (int i = 0; i < s->n_row; i++)
+        for (int k = 0; k < s->n_k; k++)
+            for (int t = 0; t < s->n; t++) {
+                float *y = s->y + (size_t)i * s->ld_y + t;
+                *y = fmaf(s->e[(size_t)i * s->ld_e + (size_t)k],
+                          s->follow[(size_t)k * s->ld + (size_t)t], *y);
+            }
+}
+
+static void spread_errors(const kt__feedback *fb, const kt__feedback_spread *s, void *scratch) {
+    if (s->n <= 0) return;
+    if (fb->spread)
+        fb->spread(fb->spread_user, s, scratch);
+    else
+        spread_plainly(s);
+}
+
+/* A stretch of columns of some rows: every pointer is at the stretch's first column. */
+typedef struct stretch_rows {
+    const float *follow;
+    const float *w; /* [n_row][n_col] */
+    float *y, *e;   /* the same */
+    int64_t n;      /* columns of the stretch */
+    int n_row;
+    block_grid grid[KT__FEEDBACK_ROWS]; /* of the block at hand */
+    int8_t level[KT__FEEDBACK_ROWS][256];
+} stretch_rows;
+
+/* Levels of STEP columns of a row from column k0 on, which is column i of its block. */
+static void round_columns(const rounder *r, stretch_rows *s, int row, int64_t k0, int i) {
+    const block_grid *grid = &s->grid[row];
+    const float *w = s->w + (size_t)row * (size_t)r->fb->n_col;
+    float *y = s->y + (size_t)row * (size_t)r->fb->n_col, *e = s->e + (y - s->y);
+    float scale = grid->scale[i / 16], min = grid->min[i / 16];
+    float inverse = scale != 0 ? 1.0f / scale : 0;
+    for (int64_t k = k0; k < k0 + STEP; k++) {
+        int level = level_near(&r->levels, (y[k] + min) * inverse);
+        float miss = w[k] - (scale * (float)level - min);
+        const float *follow = s->follow + (size_t)k * r->fb->ld;
+        s->level[row][i + (k - k0)] = (int8_t)level;
+        e[k] = miss;
+        for (int64_t t = k + 1; t < k0 + STEP; t++) y[t] += miss * follow[t];
     }
 }
 
-/* Levels of one block of a row, column by column. Pointers are at the stretch's first column, `at`
- * is the block's first; e receives the errors. */
-static void round_block(const rounder *r, const block_grid *grid, const float *follow, int64_t at,
-                        const float *w, float *y, float *e, int8_t *q) {
-    const size_t ld = r->fb->ld;
+/* What columns [k0, k0 + n_k) of every row give to columns [k0 + n_k, end). */
+static void spread_columns(const rounder *r, const stretch_rows *s, int64_t k0, int n_k,
+                           int64_t end, void *scratch) {
+    const size_t n_col = (size_t)r->fb->n_col;
+    const kt__feedback_spread spread = {.e = s->e + k0,
+                                        .follow = s->follow + (size_t)k0 * r->fb->ld + k0 + n_k,
+                                        .ld_e = n_col,
+                                        .ld = r->fb->ld,
+                                        .ld_y = n_col,
+                                        .n_row = s->n_row,
+                                        .n_k = n_k,
+                                        .n = (int)(end - k0) - n_k,
+                                        .y = s->y + k0 + n_k};
+    spread_errors(r->fb, &spread, scratch);
+}
+
+/* One block of every row, from column `at` of the stretch on, into blocks row_bytes apart; and what
+ * follows of it to the end of the stretch. */
+static void settle_column_block(const rounder *r, const kt__encoding *how, stretch_rows *s,
+                                int64_t at, uint8_t *blocks, size_t row_bytes, void *scratch) {
+    for (int row = 0; row < s->n_row; row++) {
+        uint8_t *block = blocks + (size_t)row * row_bytes;
+        const float *y = s->y + (size_t)row * (size_t)r->fb->n_col + at;
+        kt__quantize_row_by(r->type, how, y, r->n_block, block);
+        read_grid(r, block, &s->grid[row]);
+    }
     for (int i = 0; i < r->n_block; i += STEP) {
-        float scale = grid->scale[i / 16], min = grid->min[i / 16];
-        float inverse = scale != 0 ? 1.0f / scale : 0;
-        for (int64_t k = at + i; k < at + i + STEP; k++) {
-            int level = level_near(&r->levels, (y[k] + min) * inverse);
-            float miss = w[k] - (scale * (float)level - min);
-            const float *row = follow + (size_t)k * ld;
-            q[k - at] = (int8_t)level;
-            e[k] = miss;
-            for (int64_t t = k + 1; t < at + i + STEP; t++) y[t] += miss * row[t];
-        }
-        spread_errors(e + at + i, STEP, follow + (size_t)(at + i) * ld, ld, at + i + STEP,
-                      at + r->n_block, y);
+        for (int row = 0; row < s->n_row; row++) round_columns(r, s, row, at + i, i);
+        spread_columns(r, s, at + i, STEP, at + r->n_block, scratch);
     }
-}
-
-/* One block of every row, and what follows of it to the end of the stretch. */
-static void settle_column_block(const rounder *r, const kt__encoding *how, int64_t first, int64_t n,
-                                int64_t at, const float *w, int n_row, uint8_t *dst, float *y,
-                                float *e) {
-    const kt__feedback *fb = r->fb;
-    const float *follow = fb->follow + (size_t)first * fb->ld;
-    size_t row_bytes = kt__type_row_bytes(r->type, fb->n_col),
-           before = kt__type_row_bytes(r->type, first + at);
-    kt__encoding here = *how;
-    here.importance = fb->importance + first + at;
-    for (int i = 0; i < n_row; i++) {
-        size_t row = (size_t)i * (size_t)fb->n_col + (size_t)first;
-        uint8_t *block = dst + (size_t)i * row_bytes + before;
-        block_grid grid;
-        int8_t q[256];
-        kt__quantize_row_by(r->type, &here, y + row + at, r->n_block, block);
-        read_grid(r, block, &grid);
-        round_block(r, &grid, follow, at, w + row, y + row, e + row, q);
-        kt__block_set_levels(r->type, block, q);
-    }
-    for (int k = 0; k < r->n_block; k += STEP)
-        for (int i = 0; i < n_row; i++) {
-            size_t row = (size_t)i * (size_t)fb->n_col + (size_t)first;
-            spread_errors(e + row + at + k, STEP, follow + (size_t)(at + k) * fb->ld, fb->ld,
-                          at + r->n_block, n, y + row);
-        }
+    for (int row = 0; row < s->n_row; row++)
+        kt__block_set_levels(r->type, blocks + (size_t)row * row_bytes, s->level[row]);
+    spread_columns(r, s, at, r->n_block, s->n, scratch);
 }
 
 size_t kt__feedback_room(int64_t n_col) {
@@ -112,15 +132,26 @@ size_t kt__feedback_room(int64_t n_col) {
 }
 
 void kt__quantize_rows_feedback(kt__type type, const kt__encoding *how, const kt__feedback *fb,
-                                const float *w, int n_row, void *dst, float *room) {
+                                const float *w, int n_row, void *dst, float *room, void *scratch) {
     rounder r = {.type = type, .n_block = kt__type_get(type)->block_elems, .fb = fb};
     size_t n_weight = (size_t)n_row * (size_t)fb->n_col;
     float *y = room, *e = room + n_weight;
     if (!kt__type_levels(type, &r.levels)) return;
     memcpy(y, w, n_weight * sizeof *y);
     for (int64_t first = 0; first < fb->n_col; first += fb->width) {
-        int64_t n = fb->n_col - first < fb->width ? fb->n_col - first : fb->width;
-        for (int64_t at = 0; at < n; at += r.n_block)
-            settle_column_block(&r, how, first, n, at, w, n_row, dst, y, e);
+        int64_t left = fb->n_col - first;
+        stretch_rows s = {.follow = fb->follow + (size_t)first * fb->ld,
+                          .w = w + first,
+                          .y = y + first,
+                          .e = e + first,
+                          .n = left < fb->width ? left : fb->width,
+                          .n_row = n_row};
+        for (int64_t at = 0; at < s.n; at += r.n_block) {
+            kt__encoding here = *how;
+            here.importance = fb->importance + first + at;
+            settle_column_block(&r, &here, &s, at,
+                                (uint8_t *)dst + kt__type_row_bytes(type, first + at),
+                                kt__type_row_bytes(type, fb->n_col), scratch);
+        }
     }
 }

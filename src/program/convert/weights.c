@@ -20,7 +20,8 @@ enum {
 typedef struct worker_space {
     void *raw, *encoded;
     float *values;
-    float *room; /* of error feedback, or NULL */
+    float *room;   /* of error feedback, or NULL */
+    void *scratch; /* the same */
 } worker_space;
 
 typedef struct weights_state {
@@ -282,7 +283,8 @@ static void encode_rows(const weights_state *s, worker_space *w, int64_t n_row) 
     for (int64_t r = 0; r < n_row && s->feedback; r += KT__FEEDBACK_ROWS) {
         int64_t n = n_row - r < KT__FEEDBACK_ROWS ? n_row - r : KT__FEEDBACK_ROWS;
         kt__quantize_rows_feedback(t->type, &how, s->feedback, w->values + r * t->n_cols, (int)n,
-                                   (char *)w->encoded + (size_t)r * t->row_bytes, w->room);
+                                   (char *)w->encoded + (size_t)r * t->row_bytes, w->room,
+                                   w->scratch);
     }
 }
 
@@ -383,16 +385,24 @@ static int64_t longest_feedback(const weights_state *s) {
     return most;
 }
 
+static bool make_feedback_space(const weights_state *s, worker_space *w) {
+    enum { LINE = 64 };
+    size_t room = kt__feedback_room(longest_feedback(s)), scratch = s->job->feedback->scratch_bytes;
+    w->room = kt__malloc(room * sizeof *w->room);
+    w->scratch = kt__aligned_alloc(LINE, kt__align_up(scratch + 1, LINE));
+    return w->room && w->scratch;
+}
+
 static kt_status make_spaces(weights_state *s, kt_error *err) {
-    size_t n = largest_piece(s->job->plan), room = kt__feedback_room(longest_feedback(s));
+    size_t n = largest_piece(s->job->plan);
     s->spaces = kt__calloc((size_t)s->job->n_threads, sizeof *s->spaces);
     if (!s->spaces) return kt__fail_nomem(err, "threads", 0);
     for (int i = 0; i < s->job->n_threads; i++) {
         worker_space *w = &s->spaces[i];
-        *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), NULL};
-        if (room) w->room = kt__malloc(room * sizeof *w->room);
-        if (!w->raw || !w->encoded || !w->values || (room && !w->room))
-            return kt__fail_nomem(err, "a thread's buffers", 12 * n + 4 * room);
+        *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), NULL, NULL};
+        bool good = w->raw && w->encoded && w->values;
+        if (!good || (s->job->feedback && !make_feedback_space(s, w)))
+            return kt__fail_nomem(err, "a thread's buffers", 12 * n);
     }
     return KT_OK;
 }
@@ -403,6 +413,7 @@ static void free_spaces(weights_state *s) {
         kt__free(s->spaces[i].encoded);
         kt__free(s->spaces[i].values);
         kt__free(s->spaces[i].room);
+        kt__free(s->spaces[i].scratch);
     }
     kt__free(s->spaces);
 }

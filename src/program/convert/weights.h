@@ -21,7 +21,8 @@ typedef struct kt__feedback_source {
     kt_status (*find)(void *user, const char *name, int64_t n_cols, const kt__feedback **out,
                       kt_error *err);
     void *user;
-    kt__digest identity; /* of what it is made from */
+    kt__digest identity;  /* of what it is made from */
+    size_t scratch_bytes; /* that a thread needs for what is found */
 } kt__feedback_source;
 
 typedef struct kt__weights_job {

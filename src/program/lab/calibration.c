@@ -7,11 +7,14 @@
 #include "base/error.h"
 #include "context/ctx.h"
 #include "context/model.h"
+#include "lab/light_net.h"
 
 enum { CHUNK = KT__CALIBRATION_CHUNK };
 
 struct kt__calibration {
     kt_model *model;
+    bool is_light;
+    kt__light_net light; /* if so */
     kt__fwd *fwd;
     kt__kv *kv;
     kt__kv_table table;
@@ -75,10 +78,13 @@ static kt_status open_pass(kt__calibration *c, kt_error *err) {
                                    .n_out_max = 1,
                                    .n_ctx = CHUNK,
                                    .exact = c->model->params.exact,
+                                   .f32_inputs = c->is_light,
                                    .on_input = see_input,
                                    .on_input_user = c};
     const kt__kv_shape shape = kt__model_kv_shape(c->model);
-    KT__TRY(kt__fwd_create(c->model->net, ctx->pool, ctx->kernels, &params, &c->fwd, err));
+    if (c->is_light) KT__TRY(kt__light_net_make(c->model->net, ctx->pool, &c->light, err));
+    KT__TRY(kt__fwd_create(c->is_light ? &c->light.net : c->model->net, ctx->pool, ctx->kernels,
+                           &params, &c->fwd, err));
     KT__TRY(kt__kv_create(&shape, CHUNK / KT__PAGE_POS, &c->kv, err));
     KT__TRY(kt__kv_table_init(&c->table, CHUNK, err));
     KT__TRY(kt__kv_table_grow(c->kv, &c->table, 0, CHUNK, err));
@@ -104,13 +110,14 @@ static kt_status take_tokens(kt__calibration *c, const int32_t *ids, size_t n_id
     return KT_OK;
 }
 
-kt_status kt__calibration_open(kt_model *model, const int32_t *ids, size_t n_ids,
+kt_status kt__calibration_open(kt_model *model, const int32_t *ids, size_t n_ids, bool light,
                                kt__calibration **out, kt_error *err) {
     kt_status status;
     kt__calibration *c = kt__calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return kt__fail_nomem(err, "a calibration", sizeof *c);
     c->model = model;
+    c->is_light = light && !model->params.exact;
     KT__TRY(kt__model_needs_net(model, err));
     KT__TRY(take_tokens(c, ids, n_ids, err));
     KT__TRY(open_pass(c, err));
@@ -127,6 +134,7 @@ void kt__calibration_close(kt__calibration *c) {
     if (c->kv) kt__kv_table_free(c->kv, &c->table);
     kt__kv_destroy(c->kv);
     kt__fwd_destroy(c->fwd);
+    kt__light_net_free(&c->light);
     kt__free(c->ids);
     kt__free(c->x);
     kt__free(c->rows);
@@ -153,6 +161,7 @@ static kt_status run_chunks(kt__calibration *c, int layer, kt_error *err) {
     kt_status status = KT_OK;
     uint32_t fpenv = kt__fpenv_enter();
     kt__pool_lock(c->model->ctx->pool);
+    if (c->is_light && layer >= 0) kt__light_net_enter(&c->light, layer);
     for (size_t i = 0; i < c->n_chunk && status == KT_OK; i++) {
         status = run_chunk(c, i, layer, err);
         if (status == KT_OK) status = c->status;

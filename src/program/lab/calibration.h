@@ -19,8 +19,9 @@ typedef kt_status kt__calibration_fn(void *user, kt__net_input input, const floa
                                      int n_col, kt_error *err);
 
 /* ids: the text's tokens, of which whole chunks are used (KT_E_ARG: not one); copied. The model
- * outlives it and is not used otherwise meanwhile. */
-kt_status kt__calibration_open(kt_model *model, const int32_t *ids, size_t n_ids,
+ * outlives it and is not used otherwise meanwhile. light: float matrices are taken in 8 bits
+ * (light_net.h), a good deal faster; inputs are still seen as f32. */
+kt_status kt__calibration_open(kt_model *model, const int32_t *ids, size_t n_ids, bool light,
                                kt__calibration **out, kt_error *err) KT_CHECKED;
 void kt__calibration_close(kt__calibration *c);
 size_t kt__calibration_chunks(const kt__calibration *c);

@@ -113,7 +113,8 @@ kt_status kt__feedback_maker_open(const kt__feedback_opts *opts, kt__feedback_ma
     config->threads = opts->n_threads;
     KT__TRY(kt__command_open_model(config, NULL, false, &m->ctx, &m->model, err));
     KT__TRY(kt__calibration_ids(m->model, opts->text, opts->parse_special, most, &ids, &n, err));
-    KT__TRY(kt__calibration_open(m->model, ids, n, &m->calibration, err));
+    KT__TRY(kt__calibration_open(m->model, ids, n, true, &m->calibration, err));
+    m->source.scratch_bytes = m->ctx->kernels->mm_scratch_bytes;
     m->source.identity = kt__hash_bytes(SEED_CALIBRATION, ids, n * sizeof *ids);
     *out = m;
     m = NULL;

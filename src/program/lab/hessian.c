@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "host/pages.h"
 
-enum { PANEL = 64, WIDTH = KT__HESSIAN_WIDTH, ROWS = KT__HESSIAN_ROWS };
+enum { PANEL = 64, WIDTH = KT__HESSIAN_WIDTH };
 
 /* What the mean of the diagonal gives to each of it, so that a column which hardly varies does not
  * take any error (Frantar et al. 2022). */
@@ -24,10 +24,6 @@ static size_t h_bytes(const kt__hessian *h) {
     return (size_t)h->n * h->ld * sizeof *h->h;
 }
 
-static size_t turned_bytes(const kt__hessian *h) {
-    return (size_t)h->n * ROWS * sizeof *h->turned;
-}
-
 static size_t factor_bytes(const kt__hessian *h) {
     return (size_t)(least_of(h->n, WIDTH) + PANEL) * h->ld * sizeof *h->factor;
 }
@@ -40,11 +36,10 @@ kt_status kt__hessian_make(int n, const kt__kernels *kernels, kt__pool *pool, kt
                          .kernels = kernels,
                          .pool = pool};
     out->h = kt__pages_alloc(h_bytes(out));
-    out->turned = kt__pages_alloc(turned_bytes(out));
     out->factor = kt__pages_alloc(factor_bytes(out));
     out->diagonal = kt__calloc((size_t)n, sizeof *out->diagonal);
     out->scratch = kt__calloc((size_t)out->n_threads, sizeof *out->scratch);
-    bool all = out->h && out->turned && out->factor && out->diagonal && out->scratch;
+    bool all = out->h && out->factor && out->diagonal && out->scratch;
     for (int i = 0; all && i < out->n_threads; i++)
         all = (out->scratch[i] = kt__pages_alloc(kernels->mm_scratch_bytes)) != NULL;
     if (!all) return kt__fail_nomem(err, "the second moments of a layer's input", h_bytes(out));
@@ -53,7 +48,6 @@ kt_status kt__hessian_make(int n, const kt__kernels *kernels, kt__pool *pool, kt
 
 void kt__hessian_free(kt__hessian *h) {
     kt__pages_free(h->h, h_bytes(h));
-    kt__pages_free(h->turned, turned_bytes(h));
     kt__pages_free(h->factor, factor_bytes(h));
     kt__free(h->diagonal);
     for (int i = 0; h->scratch && i < h->n_threads; i++)
@@ -97,40 +91,31 @@ typedef struct adding {
     int n_row;
 } adding;
 
-static void turn_columns(void *arg, int64_t begin, int64_t end, int worker) {
-    const adding *a = arg;
-    size_t n = (size_t)a->h->n;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        float *to = a->h->turned + (size_t)i * ROWS;
-        for (int t = 0; t < a->n_row; t++) to[t] = a->rows[(size_t)t * n + (size_t)i];
-        memset(to + a->n_row, 0, (size_t)(ROWS - a->n_row) * sizeof *to);
-    }
-}
-
-/* Panels of columns, each with those to its right in its stretch. */
+/* Panels of columns, each with those to its right in its stretch: h[i][j] takes the chunk's rows
+ * one after the other, as they lie. */
 static void add_panels(void *arg, int64_t begin, int64_t end, int worker) {
     const adding *a = arg;
     kt__hessian *h = a->h;
     for (int64_t panel = begin; panel < end; panel++) {
-        int r0 = (int)panel * PANEL, first = r0 / WIDTH * WIDTH,
-            n = least_of(first + WIDTH, h->n) - r0;
-        const float *x = h->turned + (size_t)r0 * ROWS;
-        const float_product p = {.w = x,
-                                 .x = x,
-                                 .ld_w = ROWS,
-                                 .ld_x = ROWS,
+        int r0 = (int)panel * PANEL, first = r0 / WIDTH * WIDTH;
+        int n = least_of(first + WIDTH, h->n) - r0;
+        const kt__outer_mm mm = {.a = a->rows + r0,
+                                 .b = a->rows + r0,
+                                 .a_row = 1,
+                                 .a_step = (size_t)h->n,
+                                 .ld_b = (size_t)h->n,
                                  .ld_out = h->ld,
                                  .n_row = least_of(PANEL, n),
-                                 .n_col = ROWS,
+                                 .n_step = a->n_row,
+                                 .n_col = n,
+                                 .add = true,
                                  .out = h->h + (size_t)r0 * h->ld + (size_t)(r0 - first)};
-        add_product(h, &p, n, worker);
+        h->kernels->outer_mm(&mm, h->scratch[worker]);
     }
 }
 
 void kt__hessian_add(kt__hessian *h, const float *rows, int n_row) {
     adding a = {h, rows, n_row};
-    kt__pool_run(h->pool, h->n, PANEL, turn_columns, &a);
     kt__pool_run(h->pool, (h->n + PANEL - 1) / PANEL, 1, add_panels, &a);
 }
 
@@ -208,7 +193,7 @@ static void factor_stretch(factoring *f) {
 static void reverse_moments(const float *h, size_t ld, int n, float more, float *a) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j <= i; j++)
-            a[(size_t)i * ld + (size_t)j] = h[(size_t)(n - 1 - j) * ld + (size_t)(n - 1 - i)] +
+            a[(size_t)i * ld + (size_t)j] = h[(size_t)(n - 1 - i) * ld + (size_t)(n - 1 - j)] +
                                             (i == j ? more : 0.0f);
 }
 
@@ -221,6 +206,22 @@ static void read_follow(const float *a, size_t ld, int n, float *follow) {
             follow[(size_t)j * ld + (size_t)k] = k > j ? row[at] / a[at * ld + at] : 0.0f;
         }
     }
+}
+
+static void spread_by_kernel(const void *user, const kt__feedback_spread *s, void *scratch) {
+    const kt__kernels *kernels = user;
+    const kt__outer_mm mm = {.a = s->e,
+                             .b = s->follow,
+                             .a_row = s->ld_e,
+                             .a_step = 1,
+                             .ld_b = s->ld,
+                             .ld_out = s->ld_y,
+                             .n_row = s->n_row,
+                             .n_step = s->n_k,
+                             .n_col = s->n,
+                             .add = true,
+                             .out = s->y};
+    kernels->outer_mm(&mm, scratch);
 }
 
 bool kt__hessian_finish(kt__hessian *h, kt__feedback *out) {
@@ -240,6 +241,6 @@ bool kt__hessian_finish(kt__hessian *h, kt__feedback *out) {
         factor_stretch(&f);
         read_follow(f.a, h->ld, n, stretch);
     }
-    *out = (kt__feedback){h->n, WIDTH, h->ld, h->h, h->diagonal};
+    *out = (kt__feedback){h->n, WIDTH, h->ld, h->h, h->diagonal, spread_by_kernel, h->kernels};
     return true;
 }

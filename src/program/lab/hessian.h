@@ -11,15 +11,14 @@
 #include "kernels/kernels.h"
 #include "quant/feedback.h"
 
-enum { KT__HESSIAN_WIDTH = 2048, KT__HESSIAN_ROWS = 512 /* of a chunk, at most */ };
+enum { KT__HESSIAN_WIDTH = 2048 };
 
 typedef struct kt__hessian {
     int n;         /* columns; 0: nothing yet */
     size_t ld;     /* floats from one row of a stretch to the next */
-    float *h;      /* [n][ld]: row j of its stretch; lower triangles, later what feedback takes */
+    float *h;      /* [n][ld]: row j of its stretch; upper triangles, later what feedback takes */
     float *factor; /* [KT__HESSIAN_WIDTH][ld] for one stretch */
     float *diagonal;
-    float *turned;  /* [n][KT__HESSIAN_ROWS]: the chunk, a column of it in a row */
     void **scratch; /* [n_threads] */
     int n_threads;
     const kt__kernels *kernels;

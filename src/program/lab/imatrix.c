@@ -149,7 +149,7 @@ static kt_status gather_model(const imatrix_opts *o, kt__config *model_opts, kt_
     KT__TRY(refuse_experts(model, err));
     KT__TRY(kt__calibration_ids(model, o->text, o->parse_special,
                                 (size_t)o->n_chunks * KT__CALIBRATION_CHUNK, &ids, &n, err));
-    KT__TRY(kt__calibration_open(model, ids, n, &c, err));
+    KT__TRY(kt__calibration_open(model, ids, n, false, &c, err));
     KT__TRY(gather_layers(model, c, m, err));
     KT__TRY(kt__imatrix_add_dataset(m, o->text ? o->text : KT__CALIBRATION_OWN, err));
     m->n_chunks += (uint32_t)kt__calibration_chunks(c);
