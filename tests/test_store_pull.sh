@@ -310,7 +310,7 @@ TOML
 for name in chat gpt; do
     KENTANG_CONFIG=$dir/kentang.toml "$kentang" run -q -m $name -n 2 -p Once >/dev/null 2>"$dir/err" || fail "run -m $name of kentang.toml"
 done
-KENTANG_CONFIG=$dir/kentang.toml "$kentang" run -n 2 -p Once 2>&1 >/dev/null | grep -q '1b.gguf\|mapped' || fail "the default model of kentang.toml"
+KENTANG_CONFIG=$dir/kentang.toml "$kentang" run -v -n 2 -p Once 2>&1 >/dev/null | grep -q '1b.gguf\|mapped' || fail "the default model of kentang.toml"
 KENTANG_CONFIG=$dir/kentang.toml "$kentang" list | grep -q '^tale/1b.*default' || fail "list: the default"
 "$kentang" serve --config "$dir/kentang.toml" --check >/dev/null 2>"$dir/err" || fail "serve --check with a name"
 if KENTANG_MODEL=nothing "$kentang" serve --no-config --check >/dev/null 2>"$dir/err"; then fail "serve --check of nothing"; fi
