@@ -398,6 +398,8 @@ KT_API void kt_recall_get_info(const kt_recall *recall, kt_recall_info *out);
 /* Tokens that the pairs of a source have changed since they were added, in all recalls that share
  * them, and when last, on the monotonic clock (0: never). */
 KT_API void kt_recall_uses(const kt_recall *recall, uint64_t source, uint64_t *n, int64_t *last_us);
+/* A recall that was just made takes over what was counted in `before` of the sources that both have. */
+KT_API void kt_recall_keep_uses(kt_recall *recall, const kt_recall *before);
 /* Computes ids[n] and writes keys[n - first][d_model]: the first is of the state after ids[first].
  * adapters: those that it is computed with. */
 KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n,

@@ -167,6 +167,22 @@ static void test_list_of_what_was_said(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
 }
 
+/* A word on one answer takes nothing from what was counted of another. */
+static void test_uses_outlast_a_deletion(void **state) {
+    (void)state;
+    json_t *other = ask_as(ANNA, "Who paints the fence?", "");
+    json_t *said_so = tell(ANNA, text_at(other, "id"), ",\"correction\":\"Nora does.\"", 200);
+    char path[64];
+    snprintf(path, sizeof path, "/v1/feedback/%s", text_at(said_so, "id"));
+    json_t *gone = call("DELETE", path, ANNA, "", 200);
+    json_t *list = call("GET", "/v1/feedback", ANNA, "", 200);
+    assert_int_equal(json_array_size(at(list, "data")), 1);
+    assert_true(json_integer_value(at(json_array_get(at(list, "data"), 0), "recalled")) > 0);
+    json_t *back = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":1}", 200);
+    json_t *all[] = {other, said_so, gone, list, back};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
 static void test_rollback_and_deletion(void **state) {
     (void)state;
     json_t *back = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":0}", 200);
@@ -621,8 +637,13 @@ static void test_props_of_others(void **state) {
     json_t *own = call("GET", "/props", ANNA, "", 200);
     close(fd);
     assert_int_equal(json_array_size(at(others, "requests")), 0);
-    if (json_array_size(at(own, "requests")) == 1)
+    if (json_array_size(at(own, "requests")) == 1) {
+        const json_t *mine = json_array_get(at(own, "requests"), 0);
         assert_int_equal(json_integer_value(at(others, "other_requests")), 1);
+        assert_true(json_integer_value(at(mine, "prompt_tokens")) > 0);
+        assert_int_equal(json_integer_value(at(mine, "prompt_done")),
+                         json_integer_value(at(mine, "prompt_tokens")));
+    }
     json_decref(others);
     json_decref(own);
 }
@@ -686,6 +707,7 @@ int main(void) {
         cmocka_unit_test(test_correction_holds_for_its_client),
         cmocka_unit_test(test_header_names_the_version),
         cmocka_unit_test(test_list_of_what_was_said),
+        cmocka_unit_test(test_uses_outlast_a_deletion),
         cmocka_unit_test(test_rollback_and_deletion),
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_names),

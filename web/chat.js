@@ -6,7 +6,7 @@ import * as tools from "./tools.js";
 import * as welcome from "./welcome.js";
 import { $, link, make, tell } from "./dom.js";
 import { render, visible } from "./markdown.js";
-import { number, t } from "./lang.js";
+import { number, t, took } from "./lang.js";
 
 const { state } = talk;
 const isEmpty = n => !n.text && !n.reasoning && !n.calls?.length;
@@ -16,6 +16,7 @@ const isMaking = n => state.answer?.note === n;
 
 const drawReading = now => {
   if (!now) return make("span", { className: "quiet writing", textContent: t("waiting") });
+  if (now.loading) return make("span", { className: "quiet writing", textContent: t("loading") });
   if (now.waiting) return make("span", { className: "quiet", textContent: t("inQueue") });
   const left = now.left === undefined ? "" : " · " + t("secondsLeft", { s: Math.max(1, Math.round(now.left)) });
   const rate = now.rate ? " · " + t("rate", { n: number(now.rate, 0) }) : "";
@@ -50,7 +51,7 @@ const drawEnd = note => {
 
 const drawFigures = ({ figures: f }) => {
   if (!f) return null;
-  const rows = [f.learned && t("withLearned", { v: f.learned.version }), f.first !== undefined && t("firstAfter", { s: number(f.first, 2) }),
+  const rows = [f.learned && t("withLearned", { v: f.learned.version }), f.first !== undefined && t("firstAfter", { s: took(f.first) }),
     t("promptTokens", { n: f.prompt }) + (f.cached ? " " + t("fromCache", { n: number(f.cached) }) : ""), f.seed !== undefined && t("seedWas", { n: f.seed })];
   return make("details", { className: "figures" }, make("summary", { textContent: t("tokens", { n: f.out }) + (f.speed ? " · " + t("rate", { n: number(f.speed, f.speed < 100 ? 1 : 0) }) : "") }),
     make("span", { textContent: rows.filter(Boolean).join(" · ") }));

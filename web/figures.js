@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { state } from "./talk.js";
 import { $, kept, make } from "./dom.js";
 import { plot } from "./plots.js";
-import { bytes, number, t, timeOf } from "./lang.js";
+import { bytes, number, t, timeOf, took } from "./lang.js";
 
 const LEAST = 60, PLACES = 300; // seconds in a plot: a minute at first, five in the end
 const figure = (text, name, labels = "") => {
@@ -50,7 +50,7 @@ const drawLine = (m, now, sample) => {
     if (sample.speed > 0) parts.push(t("rate", { n: number(sample.speed, 0) }));
   } else {
     parts.push(t("lineIdle"));
-    if (state.last?.speed) parts.push(t("lineLast", { n: number(state.last.speed, state.last.speed < 100 ? 1 : 0), s: number(state.last.first, 2) }));
+    if (state.last?.speed) parts.push(t("lineLast", { n: number(state.last.speed, state.last.speed < 100 ? 1 : 0), s: took(state.last.first) }));
   }
   if (m.waiting) parts.push(t("lineQueue", { n: m.waiting }));
   if (now.own !== undefined) parts.push(t("lineMemory", { n: bytes((now.own ?? 0) + (now.file ?? 0)) }));
@@ -75,7 +75,7 @@ const plots = (m, sample) => {
   const speed = most(column("speed"), 1), first = most(column("first"), 0.1), queue = most(past.map(s => s.waiting + s.running), 2);
   const firsts = column("first").filter(v => v !== undefined), out = [
     plot({ title: t("plotSpeed"), now: t("rate", { n: number(sample.speed ?? 0, 0) }), says: t("plotSpeedSays"), parts: [{ values: column("speed"), colour: "c2" }], n, most: speed, top: number(speed, 0) }),
-    plot({ title: t("plotFirst"), now: firsts.length ? `${number(firsts.at(-1), 2)} s` : "–", says: t("plotFirstSays"), parts: [{ values: column("first"), colour: "c3" }], n, most: first, top: `${number(first, 2)} s` }),
+    plot({ title: t("plotFirst"), now: firsts.length ? took(firsts.at(-1)) : "–", says: t("plotFirstSays"), parts: [{ values: column("first"), colour: "c3" }], n, most: first, top: took(first) }),
     plot({ title: t("plotQueue"), now: t("queueNow", { n: m.running, w: m.waiting }), parts: [{ values: column("running"), colour: "c2" }, { values: column("waiting"), colour: "c1" }], n, most: queue, top: number(queue),
       legend: [["c2", t("running")], ["c1", t("queued")]] })];
   if (known("own")) {

@@ -29,11 +29,11 @@ const WORDS = {
   // a message
   edit: ["Edit", "Sunting"], copy: ["Copy", "Salin"], copied: ["Copied", "Tersalin"], again: ["Regenerate", "Buat ulang"], goon: ["Continue", "Lanjutkan"], retry: ["Try again", "Coba lagi"],
   before: ["Earlier version", "Versi sebelumnya"], after: ["Later version", "Versi berikutnya"], reasoning: ["Reasoning", "Penalaran"],
-  waiting: ["Writing…", "Menulis…"], inQueue: ["Waiting: other answers come first.", "Menunggu: jawaban lain didahulukan."], readingLabel: ["Prompt being read", "Prompt sedang dibaca"],
+  waiting: ["Writing…", "Menulis…"], loading: ["Loading the model…", "Memuat model…"], notLoaded: ["loaded when asked", "dimuat saat ditanya"], inQueue: ["Waiting: other answers come first.", "Menunggu: jawaban lain didahulukan."], readingLabel: ["Prompt being read", "Prompt sedang dibaca"],
   reading: ["Reading the prompt: {n} of {all} tokens", "Membaca prompt: {n} dari {all} token"], secondsLeft: ["{s} s left", "sisa {s} detik"], rate: ["{n} tok/s", "{n} tok/s"],
   end_cut: ["This answer was interrupted.", "Jawaban ini terputus."], end_cancelled: ["You stopped this answer.", "Kamu menghentikan jawaban ini."], end_length: ["The answer ended at the limit of tokens.", "Jawaban berhenti di batas token."],
   endFailed: ["No answer: {why}", "Tidak ada jawaban: {why}"], tooLong: ["The conversation is too long for this model: {why}. Begin a new one, or choose fewer tools.", "Percakapan ini terlalu panjang untuk model ini: {why}. Mulai yang baru, atau pilih lebih sedikit alat."],
-  tokens: ["{n} token|{n} tokens", "{n} token"], firstAfter: ["first token after {s} s", "token pertama setelah {s} detik"], promptTokens: ["{n} prompt token|{n} prompt tokens", "{n} token prompt"],
+  tokens: ["{n} token|{n} tokens", "{n} token"], firstAfter: ["first token after {s}", "token pertama setelah {s}"], promptTokens: ["{n} prompt token|{n} prompt tokens", "{n} token prompt"],
   fromCache: ["({c} from cache)", "({c} dari tembolok)"], seedWas: ["seed {n}", "seed {n}"], withLearned: ["with what it learned, version {v}", "dengan yang dipelajari, versi {v}"],
   badKey: ["The server wants an API key, or does not know this one. Give it in the settings.", "Server meminta kunci API, atau tidak mengenal kunci ini. Isi di pengaturan."],
   gone: ["The server cannot be reached. What was written is kept.", "Server tidak dapat dihubungi. Yang sudah tertulis tetap tersimpan."], notText: ["{f} is not a text, or is over 1 MB.", "{f} bukan teks, atau lebih dari 1 MB."],
@@ -44,7 +44,7 @@ const WORDS = {
   mayI: ["The model wants to call this tool. Allow it?", "Model ingin memanggil alat ini. Izinkan?"], allow: ["Allow", "Izinkan"], allowAlways: ["Allow in this conversation", "Izinkan di percakapan ini"], refuse: ["Refuse", "Tolak"], refused: ["Refused", "Ditolak"], result: ["What the tool said", "Kata alat itu"],
   // figures
   lineIdle: ["Ready", "Siap"], lineAnswering: ["Answering|Answering {n} requests", "Menjawab {n} permintaan"], lineReading: ["Reading a prompt", "Membaca prompt"], lineQueue: ["{n} waiting", "{n} menunggu"],
-  lineLast: ["last answer {n} tok/s, first token after {s} s", "jawaban terakhir {n} tok/s, token pertama setelah {s} detik"], lineMemory: ["{n} of memory", "memori {n}"],
+  lineLast: ["last answer {n} tok/s, first token after {s}", "jawaban terakhir {n} tok/s, token pertama setelah {s}"], lineMemory: ["{n} of memory", "memori {n}"],
   plotSpeed: ["Tokens a second", "Token per detik"], plotSpeedSays: ["All answers together. A token is about three quarters of a word.", "Semua jawaban bersama-sama. Satu token kira-kira tiga perempat kata."],
   plotFirst: ["Time to the first token", "Waktu sampai token pertama"], plotFirstSays: ["How long one waits before an answer begins.", "Lama menunggu sebelum jawaban mulai."],
   plotQueue: ["Requests", "Permintaan"], queueNow: ["{n} answering, {w} waiting", "{n} dijawab, {w} menunggu"], running: ["answering", "dijawab"], queued: ["waiting", "menunggu"],
@@ -95,6 +95,8 @@ export const t = (key, values = {}) => {
 
 export const number = (n, digits = 0) => n === undefined || n === null ? "–" : n.toLocaleString(code(), { minimumFractionDigits: digits, maximumFractionDigits: digits });
 export const bytes = n => n === undefined ? "–" : n >= 1e9 ? `${number(n / 1e9, n >= 1e10 ? 0 : 1)} GB` : n >= 1e7 ? `${number(n / 1e6, 0)} MB` : `${number(n / 1e6, 1)} MB`;
+// How long something took: "4 ms", "0.25 s", "12 s".
+export const took = s => s === undefined ? "–" : s < 0.1 ? `${number(s * 1000)} ms` : `${number(s, s < 10 ? 2 : 0)} s`;
 export const timeOf = s => s >= 3600 ? `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min` : s >= 60 ? `${Math.floor(s / 60)} min` : `${Math.floor(s)} s`;
 const DAY = 86400000;
 export const dayOf = ms => {

@@ -128,7 +128,7 @@ const drawMore = (space, at) => {
     train.disabled = true;
     say(t("training"));
     const reply = await ask("v1/adapters/train", { wait: true, ...at });
-    if (reply) say(reply.published ? t("published", { v: reply.version }) : t("unpublished"));
+    if (reply) say(reply.published ? t("published", { v: reply.version }) : `${t("unpublished")} ${reply.report?.why ?? ""}`);
     draw();
   };
   return make("details", {}, make("summary", { textContent: t("versions") }), list, make("div", { className: "row" }, version, train));

@@ -34,7 +34,7 @@ const listModels = async () => {
   try {
     models = await api.models();
     const before = kept.get("model");
-    $("model").replaceChildren(...models.map(m => new Option(m.id, m.id, false, m.id === before)));
+    $("model").replaceChildren(...models.map(m => new Option(m.loaded ? m.id : `${m.id} (${t("notLoaded")})`, m.id, false, m.id === before)));
     know({ name: chosen(), context: context() });
     tell("");
   } catch (e) {

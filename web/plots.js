@@ -21,17 +21,20 @@ const draw = (parts, n, most, label) => {
   const svg = shape("svg", { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: "plot" });
   const first = n - Math.max(...parts.map(p => p.values.length));
   const x = i => ((first + i) * W / (n - 1)).toFixed(1), y = v => (H - 2 - v / (most || 1) * (H - 6)).toFixed(1);
-  const base = [];
+  const base = [], layers = [];
   for (const { values, colour } of parts) {
     const sums = values.map((v, i) => v === undefined ? undefined : v + (base[i] ?? 0));
+    const layer = [];
+    layers.unshift(layer);
     for (const run of runs(sums)) {
       const line = run.map(([i, v]) => `${x(i)},${y(v)}`).join(" ");
       const floor = run.slice().reverse().map(([i]) => `${x(i)},${y(base[i] ?? 0)}`).join(" ");
-      svg.append(shape("polygon", { points: `${line} ${floor}`, class: `fill ${colour}` }), shape("polyline", { points: line, class: `line ${colour}` }));
-      if (run.length === 1) svg.append(shape("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 2, class: `dot ${colour}` }));
+      layer.push(shape("polygon", { points: `${line} ${floor}`, class: `fill ${colour}` }), shape("polyline", { points: line, class: `line ${colour}` }));
+      if (run.length === 1) layer.push(shape("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 2, class: `dot ${colour}` }));
     }
     sums.forEach((v, i) => { base[i] = v ?? base[i]; });
   }
+  svg.append(...layers.flat()); // the lowest is in front, so that nothing on top of it does not hide it
   return svg;
 };
 

@@ -3,14 +3,15 @@ import * as api from "./api.js";
 
 const FIRST_MS = 600, EVERY_MS = 500; // a short prompt is done before the first look
 
-// on({waiting}) or on({done, total, rate, left}), in tokens, tokens a second, and seconds. id(): of the answer, once it is known.
-export const readPrompt = (id, isThere, on) => {
+// on({loading}), on({waiting}) or on({done, total, rate, left}), in tokens, tokens a second, and seconds. id(): of the answer, once it is known.
+export const readPrompt = (model, id, isThere, on) => {
   let timer = 0, begin = null;
   const look = async () => {
     if (isThere()) return;
     try {
-      const mine = (await api.props()).requests.find(r => r.id === id());
-      if (mine?.state === "waiting") on({ waiting: true });
+      const { models, requests } = await api.props(), mine = requests.find(r => r.id === id());
+      if (models.find(m => m.name === model)?.loaded === false) on({ loading: true });
+      else if (mine?.state === "waiting") on({ waiting: true });
       else if (mine?.prompt_tokens && mine.prompt_done < mine.prompt_tokens) {
         const now = { ms: performance.now(), done: mine.prompt_done };
         begin ??= now;

@@ -166,7 +166,7 @@ const stream = async body => {
   delete n.why;
   tell("");
   hooks.draw();
-  const reading = readPrompt(() => n.response, () => f.begun, now => { at.reading = now; later(); });
+  const reading = readPrompt(request.model, () => n.response, () => f.begun, now => { at.reading = now; later(); });
   try {
     await api.chat({ ...request, ...tools.asked(talk), ...body }, stop.signal, (kind, value) => { take(n, f, kind, value); later(); });
   } catch (e) { failed(n, e, stop); }

@@ -85,7 +85,7 @@ const tests = {
     assert.match(answer, /17 \+ 25 = 42\./);
     assert.equal(await page.textContent("article.assistant h3"), "demo");
     await page.click(".figures summary");
-    assert.match(await page.locator("details.figures").textContent(), /^12 tokens · [\d,.]+ tok\/s.*first token after [\d.]+ s · 18 prompt tokens.* · seed \d+$/);
+    assert.match(await page.locator("details.figures").textContent(), /^12 tokens · [\d,.]+ tok\/s.*first token after [\d.]+ m?s · 18 prompt tokens.* · seed \d+$/);
     await page.click(".figures summary");
     await picture(page, "page.png");
     return page;
@@ -96,7 +96,7 @@ const tests = {
     await number(page, "Temperature", 0);
     await say(page, "Tell me a short story about a cat.");
     await done(page);
-    await page.waitForFunction(() => /Ready · last answer [\d,.]+ tok\/s, first token after [\d.]+ s · \d+ MB of memory/.test(document.querySelector("#line").textContent));
+    await page.waitForFunction(() => /Ready · last answer [\d,.]+ tok\/s, first token after [\d.]+ m?s · \d+ MB of memory/.test(document.querySelector("#line").textContent));
     const speed = /([\d,.]+ tok\/s)/, line = (await page.textContent("#line")).match(speed)[1];
     assert.equal((await page.textContent(".figures summary")).match(speed)[1], line, "one speed, wherever it is shown");
     assert.ok(!await page.isVisible("#figures"));
@@ -114,6 +114,7 @@ const tests = {
     assert.ok(await page.locator("#figures details").evaluate(d => d.open), "what was opened stays open");
     await page.click("#figures summary");
     for (let i = 0; i < 3; i++) { await say(page, "Tell me a short story about a robot."); await done(page); await page.waitForTimeout(900); }
+    await page.evaluate(() => { document.querySelector("#figures").scrollTop = 0; });
     await picture(page, "page-figures.png");
     await page.click("#close-figures");
     assert.ok(!await page.isVisible("#figures"));
@@ -177,6 +178,19 @@ const tests = {
     await done(page);
     assert.ok((await bodies(page))[1].startsWith(before.trim()));
     assert.ok(server.left >= 2, "the server was hung up on");
+    server.close();
+    return page;
+  },
+  "a long prompt shows how far it is": async () => {
+    const server = await serveStandIn(main.url);
+    const page = await openPage(server.url);
+    await ready(page);
+    await say(page, "read");
+    await page.waitForFunction(() => /^Reading the prompt: [369]00 of 1,000 tokens · [\d,]+ tok\/s · \d+ s left$/.test(document.querySelector(".reading")?.textContent));
+    assert.ok(await page.locator(".reading progress").evaluate(p => p.value >= 300 && p.max === 1000));
+    await page.click("#stop");
+    await done(page);
+    await press(page, "Delete");
     server.close();
     return page;
   },
@@ -388,6 +402,17 @@ const tests = {
     assert.equal(await pressed("Good"), "false");
     assert.equal(await pressed("Bad"), "false");
     await page.click("#open-learn");
+    await page.locator("#learn .items li").first().waitFor();
+    const item = await page.locator("#learn .items li").first().textContent();
+    assert.match(item, /^Who is the mayor of Blue Hill\?The mayor of Blue Hill is Mrs\. Weaver\.this minute.*used in an answer this minute/);
+    await picture(page, "page-learning.png");
+    await page.locator("#learn .items").getByRole("button", { name: "Edit" }).click();
+    await page.locator("#learn .items textarea").fill("The mayor of Blue Hill is Mr. Potter.");
+    await page.locator("#learn .items").getByRole("button", { name: "Remember" }).click();
+    await page.locator("#learn .items li").filter({ hasText: "Mr. Potter" }).waitFor();
+    assert.equal(await page.locator("#learn .items li").count(), 1, "the last word on an answer takes the place of the one before");
+    await page.locator("#learn .items").getByRole("button", { name: "Undo" }).click();
+    await page.waitForFunction(() => document.querySelectorAll("#learn .items li").length === 0);
     await page.getByText("Versions and training").click();
     await page.getByLabel("Version", { exact: true }).selectOption("0");
     await page.waitForFunction(() => /Version 0 holds/.test(document.querySelector("#learn-said").textContent));

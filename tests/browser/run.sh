@@ -4,9 +4,10 @@
 set -eu
 kentang=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 here=$(cd "$(dirname "$0")" && pwd)
+pictures=${2:+$(cd "$2" && pwd)}
 work=${KT_BROWSER_DIR:-$(dirname "$kentang")/browser}
 . "$here/../npm_packages.sh"
 npm_packages "$here" "$work"
 cp "$here/page.mjs" "$here/stand_in.mjs" "$work/"
 cd "$work"
-node page.mjs "$kentang" "${2:-}"
+node page.mjs "$kentang" "$pictures"

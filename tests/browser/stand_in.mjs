@@ -14,7 +14,7 @@ export const hostile = {
 };
 
 export const serve = async real => {
-  const seen = [], called = [], out = { left: 0 };
+  const seen = [], called = [], out = { left: 0, reading: null };
   const server = http.createServer(async (request, answer) => {
     seen.push(request.url);
     let body = "";
@@ -23,9 +23,14 @@ export const serve = async real => {
       const type = request.headers["content-type"];
       if (request.url === "/mcp" && JSON.parse(body).method === "tools/call") called.push(JSON.parse(body).params);
       const got = await fetch(real + request.url, { method: request.method, headers: { accept: request.headers.accept ?? "*/*", ...(type ? { "content-type": type } : {}) }, body: body || undefined });
+      let text = Buffer.from(await got.arrayBuffer());
+      if (request.url === "/props" && out.reading) { // as of a machine that reads slowly
+        out.reading.prompt_done = Math.min(out.reading.prompt_done + 300, 900);
+        text = Buffer.from(JSON.stringify({ ...JSON.parse(text), requests: [out.reading] }));
+      }
       const headers = { "content-type": got.headers.get("content-type") };
       if (got.headers.get("content-security-policy")) headers["content-security-policy"] = got.headers.get("content-security-policy");
-      answer.writeHead(got.status, headers).end(Buffer.from(await got.arrayBuffer()));
+      answer.writeHead(got.status, headers).end(text);
       return;
     }
     const asked = JSON.parse(body), last = asked.messages.at(-1);
@@ -38,6 +43,12 @@ export const serve = async real => {
     if (last.role === "tool") {
       answer.write(event({ content: "The tool said: " + asked.messages.filter(m => m.role === "tool").slice(-2).map(m => m.content).join(" and ") }));
       answer.end(ended("stop"));
+      return;
+    }
+    if (last.content.trim() === "read") {
+      out.reading = { id: "chatcmpl-read", state: "running", prompt_tokens: 1000, prompt_done: 0 };
+      answer.write(`data: ${JSON.stringify({ id: "chatcmpl-read", choices: [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }] })}\n\n`);
+      answer.on("close", () => { out.reading = null; out.left++; });
       return;
     }
     if (last.content.trim() === "slow" || last.role === "assistant") {

@@ -313,6 +313,20 @@ void kt_recall_uses(const kt_recall *r, uint64_t source, uint64_t *n, int64_t *l
     }
 }
 
+/* Sources ascend in both, since the oldest comes first. */
+void kt_recall_keep_uses(kt_recall *r, const kt_recall *before) {
+    size_t k = 0;
+    for (size_t i = 0; i < r->n_blocks; i++) {
+        recall_block *b = r->blocks[i];
+        while (k < before->n_blocks && before->blocks[k]->source < b->source) k++;
+        if (k == before->n_blocks) return;
+        recall_block *old = before->blocks[k];
+        if (old == b || old->source != b->source) continue;
+        atomic_store(&b->n_used, atomic_load(&old->n_used));
+        atomic_store(&b->used_us, atomic_load(&old->used_us));
+    }
+}
+
 void kt__recall_undo(kt__recall_change change, float *logits) {
     if (change.id >= 0) logits[change.id] = change.logit;
 }

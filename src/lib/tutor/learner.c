@@ -92,8 +92,10 @@ kt_status kt__learned_serve(kt_learner *l, kt_error *err) {
     kt_learned next;
     kt__feedback_get_info(l->store, &info);
     kt_status status = build_version(l, info.version, &next, err);
-    if (status == KT_OK) serve_learned(l, next);
-    return status;
+    if (status != KT_OK) return status;
+    if (next.recall && l->served.recall) kt_recall_keep_uses(next.recall, l->served.recall);
+    serve_learned(l, next);
+    return KT_OK;
 }
 
 kt_status kt_learner_get(kt_learner *l, int64_t version, kt_learned *out, kt_error *err) {
