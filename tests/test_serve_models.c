@@ -108,6 +108,43 @@ static void test_truncated(void **state) {
     close_served(&f);
 }
 
+static void expect_managed(served_file *f, const char *what, const char *body, int status,
+                           const char *says) {
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", what);
+    reply *r = post(&f->w, path, body);
+    if (r->status != status || !strstr(r->body, says)) fail_msg("%s: %s", what, r->text);
+    free(r);
+}
+
+/* Loaded and unloaded by clients, where that is allowed; a request loads it anyway. */
+static void test_managed(void **state) {
+    served_file f = {0};
+    (void)state;
+    open_served(&f, NULL);
+    expect_managed(&f, "unload", "{}", 403, "http.manage");
+    expect_managed(&f, "load", "{}", 403, "http.manage");
+    close_served(&f);
+    f = (served_file){0};
+    open_served(&f, "http.manage=true");
+    reply *r = ask(&f.w, "GET", "/v1/models", "", "");
+    assert_non_null(strstr(r->body, "\"manage\":true"));
+    free(r);
+    for (int i = 0; i < 2; i++) expect_managed(&f, "unload", "{}", 200, "\"loaded\":false");
+    r = ask(&f.w, "GET", "/props", "", "");
+    assert_non_null(strstr(r->body, "\"loaded\":false"));
+    free(r);
+    for (int i = 0; i < 2; i++) expect_managed(&f, "load", "{}", 200, "\"loaded\":true");
+    expect_managed(&f, "unload", "{}", 200, "\"loaded\":false");
+    r = post(&f.w, "/v1/completions", "{\"prompt\":\"Once\",\"max_tokens\":2}");
+    assert_int_equal(r->status, 200);
+    free(r);
+    expect_managed(&f, "load", "{\"model\":\"none\"}", 404, "none");
+    expect_managed(&f, "unload", "{\"model\":\"none\"}", 404, "none");
+    expect_managed(&f, "unload", "{\"model\":7}", 400, "expected a text");
+    close_served(&f);
+}
+
 static void test_overwritten(void **state) {
     served_file f = {0};
     char zeros[4096] = {0};
@@ -340,6 +377,7 @@ static void test_too_large_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_managed),
         cmocka_unit_test(test_overwritten),
         cmocka_unit_test(test_removed_or_replaced),
         cmocka_unit_test(test_read_into_memory),

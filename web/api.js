@@ -58,6 +58,9 @@ export const chat = async (body, signal, on) => {
     if (e.kentang?.adapter) on("learned", e.kentang.adapter);
   }
 };
-export const models = async () => (await (await get("v1/models")).json()).data;
+export const models = async () => {
+  const { data, manage } = await (await get("v1/models")).json();
+  return Object.assign(data, { manage: !!manage }); // whether this client may load and unload them
+};
 export const props = async () => (await get("props")).json();
 export const tokens = async (text, model) => (await (await post("tokenize", { content: text, model })).json()).tokens.length;

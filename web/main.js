@@ -52,7 +52,7 @@ const startParts = () => {
   talk.begin({ draw: chat.draw, drawAnswer: chat.drawAnswer, changed: () => { kept.set("talk", talk.state.talk?.id ?? null); list.draw(); },
     settings: () => ({ system: settings.system(), request: settings.request(chosen()), tools: settings.chosenTools() }) });
   welcome.begin(({ text, extra, tools: names }) => talk.say(text, { extra, tools: names }));
-  settings.start({ keyed: begin, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
+  settings.start({ keyed: begin, changed: listModels, mayManage: () => models.manage, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
   compose.start(chosen);
   list.start();
   play.start(() => settings.request(chosen()));

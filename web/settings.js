@@ -5,7 +5,7 @@ import * as store from "./store.js";
 import * as talk from "./talk.js";
 import * as tools from "./tools.js";
 import { $, kept, make } from "./dom.js";
-import { pickLanguage, t } from "./lang.js";
+import { bytes, pickLanguage, t } from "./lang.js";
 
 // name: [lowest, highest, step]; whole numbers have a step of 1. What the server takes, within what makes sense.
 const NUMBERS = { temperature: [0, 5, 0.1], top_k: [0, 10000, 1], top_p: [0, 1, 0.01], min_p: [0, 1, 0.01], repeat_penalty: [0.1, 10, 0.01], max_tokens: [1, 1000000, 1], seed: [0, 4294967295, 1] };
@@ -89,6 +89,23 @@ const saveTools = names => {
 
 let hooks = {};
 const drawTools = () => tools.drawChoice(state.talk?.tools ?? chosenTools(), saveTools, hooks.model(), hooks.context());
+// ---- models, where the operator allows it ----
+
+const manage = async (m, what) => {
+  for (const b of $("models").querySelectorAll("button")) b.disabled = true;
+  $("models-said").textContent = what === "load" ? t("loadingNow", { name: m.name }) : "";
+  try { await api.post(`v1/models/${what}`, { model: m.name }); $("models-said").textContent = ""; } catch (e) { $("models-said").textContent = talk.why(e); }
+  await Promise.all([drawModels(), hooks.changed()]);
+};
+const drawModels = async () => {
+  $("manage").hidden = !hooks.mayManage();
+  if ($("manage").hidden) return;
+  const { models } = await api.props();
+  $("models").replaceChildren(...models.map(m => make("li", { className: "row" }, make("span", { className: "grow" }, m.name,
+    make("small", { className: "quiet", textContent: ` ${m.loaded ? t("isLoaded", { n: bytes(m.weight_bytes + m.kv_bytes + m.scratch_bytes) }) : t("notLoaded")}` })),
+    make("button", { type: "button", textContent: t(m.loaded ? "unload" : "load"), ariaLabel: `${t(m.loaded ? "unload" : "load")}: ${m.name}`, onclick: () => manage(m, m.loaded ? "unload" : "load") }))));
+};
+
 // Local users have no key and see no field for one, unless the server has asked for it.
 export const wantKey = () => { $("access").hidden = false; };
 
@@ -97,6 +114,7 @@ export const open = at => {
   $("key").value = api.key();
   drawAll();
   drawTools();
+  drawModels().catch(() => {});
   $("settings").showModal();
   const first = $(at ?? ($("access").hidden || api.key() ? "settings-title" : "key"));
   first.focus();
@@ -111,7 +129,7 @@ export const begin = () => {
   pickLanguage(language);
 };
 
-// keyed(): there is another key; redraw(): the words have changed; model(), context(): of the model that is chosen
+// keyed(): there is another key; changed(): models were loaded or unloaded; mayManage(): whether that is allowed; redraw(): the words have changed; model(), context(): of the model that is chosen
 export const start = given => {
   hooks = given;
   $("language").onchange = () => {
@@ -120,6 +138,7 @@ export const start = given => {
     hooks.redraw();
     drawAll($("preset").value);
     drawTools();
+    drawModels().catch(() => {});
   };
   $("theme").onchange = () => { kept.set("theme", $("theme").value); setTheme($("theme").value); };
   $("think").onchange = () => kept.set("think", $("think").checked);

@@ -485,6 +485,7 @@ const tests = {
     const page = await openPage(main.url, { viewport: { width: 1200, height: 800 } });
     await ready(page);
     await page.click("#open-settings");
+    assert.ok(!await page.isVisible("#manage"), "nothing to load where that is not allowed");
     assert.ok(!await page.isVisible("#key"), "a local user sees no field for a key");
     const button = await page.locator("#settings footer button").boundingBox();
     assert.ok(button.y + button.height <= 800, "the button that closes is in sight");
@@ -517,6 +518,23 @@ const tests = {
     assert.deepEqual(body.messages[0], { role: "system", content: "Be brief." });
     await done(page);
     await page.getByText("The answer ended at the limit of tokens.").waitFor();
+    return page;
+  },
+  "models are loaded and unloaded where the operator allows it": async () => {
+    const server = await startServer(["--set", "http.manage=true"]);
+    const page = await openPage(server.url);
+    await ready(page);
+    await page.click("#open-settings");
+    await page.locator("#models li").waitFor();
+    assert.match(await page.locator("#models").textContent(), /demo loaded, [\d.]+ MB of memory/);
+    await page.getByRole("button", { name: "Unload: demo" }).click();
+    await page.getByRole("button", { name: "Load: demo", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Load: demo", exact: true }).click();
+    await page.getByRole("button", { name: "Unload: demo" }).waitFor();
+    await page.click("#settings button.main");
+    await say(page, "hi");
+    await done(page);
+    await server.stop();
     return page;
   },
   "formulas and tables": async () => {

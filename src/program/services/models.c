@@ -517,6 +517,14 @@ static bool unload_idle(kt__served *s, const char *why) {
     return idle;
 }
 
+bool kt__served_unload(kt__served *s) {
+    pthread_mutex_lock(&s->lock);
+    bool free_now = !s->busy && !users_of(s);
+    if (free_now && s->n_places) unload_model(s, 0, ": a client asked for it");
+    pthread_mutex_unlock(&s->lock);
+    return free_now;
+}
+
 /* Until something ended after *seen; one at a time, since a waiting one keeps a worker from answers
  * that are to end. */
 static bool wait_for_end(kt__models *m, uint64_t seen, int64_t until_us) {

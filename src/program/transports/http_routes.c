@@ -92,6 +92,7 @@ static int get_models(kt__http_request *r) {
         write_listed_model(r, &info);
     }
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
+    if (r->settings->config->manage) (void)kt__buf_puts(&r->reply, ",\"manage\":true");
     kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
     kt__json_member(&r->reply, "last_id", kt__served_name(kt__models_at(r->shared->models, n - 1)));
     (void)kt__buf_putc(&r->reply, '}');
@@ -266,6 +267,8 @@ static const kt__route routes[] = {
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
+    JOB("/v1/models/load", kt__dialect_load, "model-"),
+    JOB("/v1/models/unload", kt__dialect_unload, "model-"),
     AT_ONCE("GET", "/v1/adapters", get_adapters, 0),
     AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
     AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),
