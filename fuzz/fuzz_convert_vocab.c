@@ -29,6 +29,21 @@ static json_t *next_json(const char **s, size_t *left) {
     return out;
 }
 
+/* The next part as a tokenizer.json. */
+static void take_tokenizer(kt__vocab *v, const char **s, size_t *left) {
+    size_t n = strnlen(*s, *left);
+    char *text = kt__strndup(*s, n);
+    kt_error err;
+    n += n < *left;
+    *s += n;
+    *left -= n;
+    kt__vocab_hold(v, text);
+    if (kt__vocab_parse_tokenizer(v, text, strlen(text), "f.json", &err) != KT_OK && v->tokenizer) {
+        json_decref(v->tokenizer); /* as if there were none */
+        v->tokenizer = NULL;
+    }
+}
+
 static void write_keys(kt__vocab *v) {
     kt__gguf_writer *w;
     char *head = NULL;
@@ -57,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     config.text = config.root;
     kt__vocab_init(&v, ".");
     if (size && data[0] == '{') {
-        v.tokenizer = next_json(&s, &left);
+        take_tokenizer(&v, &s, &left);
         v.settings = next_json(&s, &left);
         v.generation = next_json(&s, &left);
     } else {

@@ -94,20 +94,11 @@ static void test_places(void **state) {
         assert_true(kt__json_numbers_origin("[NaN,NaN]", 9, i) <= 9);
 }
 
-static void test_strict(void **state) {
-    (void)state;
-    json_t *root;
-    const char *twice = "{\"a\":1,\"a\":2}";
-    assert_int_equal(kt__folder_parse_strict(twice, strlen(twice), "f", &root, &err), KT_E_FORMAT);
-    assert_null(root);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_places),
-        cmocka_unit_test(test_strict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,12 @@
 #include "base/error.h"
 #include "base/fd_io.h"
 #include "convert/json_file.h"
+#include "convert/json_scan.h"
 
 #define SINGLE_NAME "model.safetensors"
 #define INDEX_NAME "model.safetensors.index.json"
-enum { MAX_INDEX = 32 << 20 };
+/* Bytes and tensors of an index; the largest published ones have a quarter of a million. */
+enum { MAX_INDEX = 32 << 20, MAX_INDEXED = 1 << 19 };
 
 /* ---- one file ---- */
 
@@ -74,54 +76,139 @@ static bool is_plain_name(const char *name) {
            strcmp(name + len - tail, ".safetensors") == 0;
 }
 
-static size_t find_shard(const kt__folder *folder, const char *name) {
-    for (size_t i = 0; i < folder->n_shards; i++)
-        if (strcmp(strrchr(folder->shards[i].path, '/') + 1, name) == 0) return i;
-    return SIZE_MAX;
+/* weight_map: which tensor lies in which file. */
+typedef struct map_entry {
+    kt__str tensor, file;
+} map_entry;
+
+typedef struct weight_index {
+    char *path, *text; /* text: of the file; the entries lie in it */
+    map_entry *entries;
+    size_t n, room;
+    kt__strmap by_tensor;
+    kt_error *err;
+} weight_index;
+
+static kt_status bad_index(const weight_index *x, const kt__json_scan *s) {
+    return kt__fail_at(x->err, KT_E_FORMAT, x->path, (uint64_t)(s->at - x->text),
+                       "not valid JSON: %s is expected", s->wrong);
 }
 
-static kt_status open_mapped(kt__folder *folder, const char *dir, const char *index_path,
-                             json_t *map, kt_error *err) {
-    const char *tensor;
-    json_t *value;
-    kt_status status = KT_OK;
-    json_object_foreach(map, tensor, value) {
-        const char *name = json_string_value(value);
-        if (!name || !is_plain_name(name))
-            return kt__fail_at(err, KT_E_FORMAT, index_path, UINT64_MAX,
-                               "tensor '%.100s' lies in '%.100s': the name of a .safetensors file "
-                               "in the same folder is expected",
-                               tensor, name ? name : "(not a string)");
-        if (find_shard(folder, name) != SIZE_MAX) continue;
-        if (folder->n_shards == KT__FOLDER_MAX_SHARDS)
-            return kt__fail_at(err, KT_E_LIMIT, index_path, UINT64_MAX, "over %d files",
-                               KT__FOLDER_MAX_SHARDS);
-        KT__TRY(add_shard(folder, dir, name, err));
+static kt_status add_entry(weight_index *x, kt__str tensor, kt__str file) {
+    if (!is_plain_name(file.s) || strlen(file.s) != file.len)
+        return kt__fail_at(x->err, KT_E_FORMAT, x->path, UINT64_MAX,
+                           "tensor '%.100s' lies in '%.100s': the name of a .safetensors file "
+                           "in the same folder is expected",
+                           tensor.s, file.s);
+    if (x->n == MAX_INDEXED)
+        return kt__fail_at(x->err, KT_E_LIMIT, x->path, UINT64_MAX, "over %d tensors", MAX_INDEXED);
+    if (x->n == x->room) {
+        size_t more = x->room ? 2 * x->room : 256;
+        void *entries = kt__realloc_array(x->entries, more, sizeof *x->entries);
+        if (!entries) return kt__fail_nomem(x->err, x->path, more * sizeof *x->entries);
+        x->entries = entries;
+        x->room = more;
     }
-out:
+    x->entries[x->n++] = (map_entry){tensor, file};
+    return KT_OK;
+}
+
+static kt_status scan_map(weight_index *x, kt__json_scan *s) {
+    (void)kt__json_scan_enter(s, '{');
+    for (size_t n = 0; kt__json_scan_more(s, '}', n); n++) {
+        kt__str tensor, file;
+        if (!kt__json_scan_key(s, &tensor)) break;
+        if (kt__json_scan_peek(s) != '"')
+            return add_entry(x, tensor, (kt__str){"(not a string)", 14}); /* which is refused */
+        if (!kt__json_scan_text(s, &file)) break;
+        KT__STEP(add_entry(x, tensor, file));
+    }
+    return s->wrong ? bad_index(x, s) : KT_OK;
+}
+
+/* Of equal names the last counts. */
+static kt_status index_tensors(weight_index *x) {
+    size_t n = 0;
+    if (!kt__strmap_init(&x->by_tensor, x->n)) return kt__fail_nomem(x->err, x->path, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        const map_entry entry = x->entries[i];
+        if (kt__strmap_put(&x->by_tensor, entry.tensor, (int64_t)n))
+            x->entries[n++] = entry;
+        else
+            x->entries[kt__strmap_get(&x->by_tensor, entry.tensor)].file = entry.file;
+    }
+    x->n = n;
+    return KT_OK;
+}
+
+static kt_status scan_index(weight_index *x, size_t len) {
+    kt__json_scan s = {x->text, x->text + len, NULL};
+    bool found = false;
+    (void)kt__json_scan_enter(&s, '{');
+    for (size_t n = 0; kt__json_scan_more(&s, '}', n); n++) {
+        kt__str key;
+        if (!kt__json_scan_key(&s, &key)) break;
+        bool map = key.len == strlen("weight_map") && memcmp(key.s, "weight_map", key.len) == 0;
+        if (!map && !kt__json_scan_skip(&s)) break;
+        if (!map) continue;
+        found = kt__json_scan_peek(&s) == '{';
+        x->n = 0;
+        if (found) KT__STEP(scan_map(x, &s));
+        if (!found && !kt__json_scan_skip(&s)) break;
+    }
+    if (!s.wrong && (kt__json_scan_peek(&s) || s.at != s.end)) s.wrong = "the end of the file";
+    if (s.wrong) return bad_index(x, &s);
+    if (!found)
+        return kt__fail_at(x->err, KT_E_FORMAT, x->path, UINT64_MAX, "weight_map is missing");
+    return index_tensors(x);
+}
+
+static void free_index(weight_index *x) {
+    kt__free(x->path);
+    kt__free(x->text);
+    kt__free(x->entries);
+    kt__strmap_free(&x->by_tensor);
+}
+
+static kt_status open_mapped(kt__folder *folder, const char *dir, const weight_index *x) {
+    kt__strmap shards;
+    kt_status status = KT_OK;
+    if (!kt__strmap_init(&shards, KT__FOLDER_MAX_SHARDS))
+        return kt__fail_nomem(x->err, "files", KT__FOLDER_MAX_SHARDS);
+    for (size_t i = 0; i < x->n && status == KT_OK; i++) {
+        kt__str file = x->entries[i].file;
+        if (kt__strmap_get(&shards, file) >= 0) continue;
+        if (folder->n_shards == KT__FOLDER_MAX_SHARDS) {
+            status = kt__fail_at(x->err, KT_E_LIMIT, x->path, UINT64_MAX, "over %d files",
+                                 KT__FOLDER_MAX_SHARDS);
+            break;
+        }
+        (void)kt__strmap_put(&shards, file, 0);
+        status = add_shard(folder, dir, file.s, x->err);
+    }
+    kt__strmap_free(&shards);
     return status;
 }
 
 /* The index and the files must name the same tensors in the same places. */
-static kt_status check_index(const kt__folder *folder, const char *index_path, json_t *map,
-                             kt_error *err) {
-    const char *tensor;
-    json_t *value;
-    json_object_foreach(map, tensor, value) {
+static kt_status check_index(const kt__folder *folder, const weight_index *x) {
+    for (size_t i = 0; i < x->n; i++) {
         const kt__shard *shard;
-        if (!kt__folder_find(folder, tensor, &shard) ||
-            strcmp(strrchr(shard->path, '/') + 1, json_string_value(value)) != 0)
-            return kt__fail_at(err, KT_E_FORMAT, index_path, UINT64_MAX,
-                               "tensor '%.100s' is not in %.100s", tensor,
-                               json_string_value(value));
+        const map_entry *entry = &x->entries[i];
+        if (!kt__folder_find(folder, entry->tensor.s, &shard) ||
+            strcmp(strrchr(shard->path, '/') + 1, entry->file.s) != 0)
+            return kt__fail_at(x->err, KT_E_FORMAT, x->path, UINT64_MAX,
+                               "tensor '%.100s' is not in %.100s", entry->tensor.s, entry->file.s);
     }
-    for (size_t s = 0; s < folder->n_shards; s++)
-        for (size_t i = 0; i < folder->shards[s].st.n; i++)
-            if (!json_object_get(map, folder->shards[s].st.tensors[i].name))
-                return kt__fail_at(err, KT_E_FORMAT, folder->shards[s].path,
-                                   folder->shards[s].st.tensors[i].begin,
-                                   "tensor '%.100s' is not named in " INDEX_NAME,
-                                   folder->shards[s].st.tensors[i].name);
+    for (size_t s = 0; s < folder->n_shards; s++) {
+        const kt__shard *shard = &folder->shards[s];
+        for (size_t i = 0; i < shard->st.n; i++) {
+            const char *name = shard->st.tensors[i].name;
+            if (kt__strmap_get(&x->by_tensor, (kt__str){name, strlen(name)}) < 0)
+                return kt__fail_at(x->err, KT_E_FORMAT, shard->path, shard->st.tensors[i].begin,
+                                   "tensor '%.100s' is not named in " INDEX_NAME, name);
+        }
+    }
     return KT_OK;
 }
 
@@ -159,26 +246,21 @@ static kt_status no_weights(const char *dir, kt_error *err) {
 }
 
 static kt_status open_indexed(const char *dir, kt__folder *out, kt_error *err) {
-    json_t *index = NULL, *map;
-    char *path = kt__folder_path(dir, INDEX_NAME);
-    kt_status status = path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir));
+    weight_index x = {.path = kt__folder_path(dir, INDEX_NAME), .err = err};
+    size_t len;
+    kt_status status = x.path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir));
     if (status != KT_OK) return status;
-    KT__TRY(kt__folder_read_json(path, MAX_INDEX, false, &index, err));
-    if (!index) {
+    KT__TRY(kt__folder_read_file(x.path, MAX_INDEX, false, &x.text, &len, err));
+    if (!x.text) {
         status = no_weights(dir, err);
         goto out;
     }
-    map = json_object_get(index, "weight_map");
-    if (!json_is_object(map)) {
-        status = kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "weight_map is missing");
-        goto out;
-    }
-    KT__TRY(open_mapped(out, dir, path, map, err));
+    KT__TRY(scan_index(&x, len));
+    KT__TRY(open_mapped(out, dir, &x));
     KT__TRY(build_names(out, err));
-    KT__TRY(check_index(out, path, map, err));
+    KT__TRY(check_index(out, &x));
 out:
-    json_decref(index);
-    kt__free(path);
+    free_index(&x);
     return status;
 }
 

@@ -24,9 +24,9 @@ kt_status kt__folder_read_json(const char *path, size_t max, bool required, json
 /* A JSON object from memory; path is for messages. */
 kt_status kt__folder_parse_json(const char *text, size_t len, const char *path, json_t **out,
                                 kt_error *err) KT_CHECKED;
-/* The same of JSON as jansson reads it, without two equal keys. */
-kt_status kt__folder_parse_strict(const char *text, size_t len, const char *path, json_t **out,
-                                  kt_error *err) KT_CHECKED;
+/* The same, of at most max bytes and no more values than these may have. */
+kt_status kt__folder_parse_bounded(const char *text, size_t len, size_t max, const char *path,
+                                   json_t **out, kt_error *err) KT_CHECKED;
 /* The file as a list of at most max_items modules; *out is NULL where it is absent. */
 kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, json_t **out,
                                kt_error *err) KT_CHECKED;

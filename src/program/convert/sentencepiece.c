@@ -127,6 +127,8 @@ out:
 }
 
 /* How many pieces there are: the fields numbered 1. */
+enum { MAX_PIECES = 1 << 20 }; /* published ones have up to 902 thousand */
+
 static kt_status count_pieces(pb_cursor c, size_t *n) {
     pb_field f;
     kt_status status = KT_OK;
@@ -145,7 +147,7 @@ kt_status kt__sp_parse(const void *data, size_t size, const char *path, kt__aren
     *out = (kt__sp_model){
         .model_type = KT__SP_UNIGRAM, .add_dummy_prefix = true, .remove_extra_whitespaces = true};
     KT__TRY(count_pieces(c, &n));
-    if (n == 0 || n > KT__TOK_MAX_VOCAB) return bad_proto(&c, "no pieces, or too many");
+    if (n == 0 || n > MAX_PIECES) return bad_proto(&c, "no pieces, or too many");
     out->pieces = kt__arena_calloc(arena, n, sizeof *out->pieces);
     if (!out->pieces) return kt__fail_nomem(err, "pieces", n * sizeof *out->pieces);
     while (c.at < c.size) {

@@ -12,8 +12,8 @@
 #include "gguf/gguf.h"
 
 typedef struct kt__strmap_slot {
-    kt__str key; /* s NULL: empty */
-    uint64_t hash;
+    const char *s; /* NULL: empty */
+    uint32_t len, hash;
     int64_t value;
 } kt__strmap_slot;
 
@@ -27,7 +27,7 @@ typedef struct kt__strmap {
 /* Room for n_max keys; false: no memory. */
 bool kt__strmap_init(kt__strmap *map, size_t n_max);
 void kt__strmap_free(kt__strmap *map); /* also of a zeroed one */
-/* The key's bytes must outlive the map. false: the key is there already (its value stays). At most
+/* The key's bytes, below 4 GiB, must outlive the map. false: the key is there already (its value stays). At most
  * n_max keys. */
 bool kt__strmap_put(kt__strmap *map, kt__str key, int64_t value);
 /* -1: absent. */

@@ -9,7 +9,7 @@
 #include "convert/json_file.h"
 
 /* Bytes of a tokenizer.json or tokenizer.model, of a smaller side file, and of all strings made. */
-enum { MAX_TOKENIZER = 48 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
+enum { MAX_TOKENIZER = 48 << 20, MAX_SETTINGS = 4 << 20, MAX_ARENA = 512 << 20 };
 
 static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **out, kt_error *err) {
     char *path = kt__folder_path(v->dir, name);
@@ -88,6 +88,7 @@ kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char 
     bool by_json = v->tokenizer && !(is_spm_json(v->tokenizer) && v->model_file);
     kt_status status;
     if (v->tokenizer) KT__TRY(find_method(v, json_path, err));
+    if (v->tokenizer) KT__TRY(kt__vocab_list_values(v, json_path, err));
     if (by_json)
         KT__TRY(read_json_kind(v, json_path, err));
     else
@@ -112,6 +113,15 @@ static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
                                   : "");
 }
 
+static kt_status read_tokenizer(kt__vocab *v, const char *path, kt_error *err) {
+    char *text;
+    size_t len;
+    KT__STEP(kt__folder_read_file(path, MAX_TOKENIZER, false, &text, &len, err));
+    if (!text) return KT_OK;
+    kt__vocab_hold(v, text);
+    return kt__vocab_parse_tokenizer(v, text, len, path, err);
+}
+
 static kt_status load_files(kt__vocab *v, const kt__hf_config *config, const char *json_path,
                             const char *model_path, kt_error *err) {
     kt_status status;
@@ -119,7 +129,7 @@ static kt_status load_files(kt__vocab *v, const kt__hf_config *config, const cha
     KT__TRY(read_side_file(v, "generation_config.json", &v->generation, err));
     KT__TRY(read_side_file(v, "added_tokens.json", &v->added, err));
     KT__TRY(read_side_file(v, "special_tokens_map.json", &v->specials, err));
-    KT__TRY(kt__folder_read_json(json_path, MAX_TOKENIZER, false, &v->tokenizer, err));
+    KT__TRY(read_tokenizer(v, json_path, err));
     if (v->tokenizer && !is_spm_json(v->tokenizer)) return KT_OK;
     KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
                                  err));
@@ -166,6 +176,10 @@ void kt__vocab_free(kt__vocab *v) {
     json_decref(v->added);
     json_decref(v->specials);
     json_decref(v->template_json);
+    for (int i = 0; i < v->n_texts; i++) kt__free(v->texts[i]);
+    kt__free(v->listed);
+    kt__free(v->merge_parts);
+    kt__strmap_free(&v->listed_at);
     kt__free(v->model_file);
     kt__free(v->tokens);
     kt__free(v->scores);

@@ -14,6 +14,8 @@
 #include "tokenizer/pretok.h"
 #include "tokenizer/tokenizer.h"
 
+/* Published vocabularies have up to 902 thousand tokens (XLM-V) and 581 thousand merges (Gemma 2). */
+enum { KT__VOCAB_MAX_TOKENS = 1 << 20, KT__VOCAB_MAX_MERGES = 1 << 20 };
 enum { KT__VOCAB_MAX_EOS = 64, KT__VOCAB_MAX_TEMPLATES = 32 };
 
 typedef struct kt__chat_text {
@@ -28,9 +30,24 @@ typedef enum kt__vocab_method {
     KT__VOCAB_WORDPIECE /* the longest piece, again and again */
 } kt__vocab_method;
 
+/* model.vocab as the file has it. */
+typedef struct kt__vocab_entry {
+    kt__str text;
+    double number; /* an id (NAN: none), or a score */
+} kt__vocab_entry;
+
+enum { KT__VOCAB_TEXTS = 4 };
+
 typedef struct kt__vocab {
     kt__arena arena;
-    json_t *tokenizer, *settings, *generation; /* tokenizer.json, tokenizer_config.json, ... */
+    char *texts[KT__VOCAB_TEXTS]; /* files in which the texts of these lists lie */
+    int n_texts;
+    kt__vocab_entry *listed;
+    size_t n_listed;
+    bool listed_ids, has_merges;   /* texts with ids, not pieces with scores; merges are there */
+    kt__strmap listed_at;          /* with ids: a text's place in the list */
+    json_t *tokenizer;             /* tokenizer.json without those two lists */
+    json_t *settings, *generation; /* tokenizer_config.json, generation_config.json */
     json_t *added, *specials; /* added_tokens.json, special_tokens_map.json: of older folders */
     json_t *template_json;
     const char *dir;
@@ -45,7 +62,8 @@ typedef struct kt__vocab {
     int32_t *types;
     uint8_t *strips; /* of added tokens: KT__TOK_LSTRIP, KT__TOK_RSTRIP */
     bool has_strips;
-    kt__str *merges, *merge_parts; /* "left right"; [2 n_merges] left, right */
+    kt__str *merges;      /* "left right", of byte-level BPE */
+    kt__str *merge_parts; /* [2 n_merges] left, right */
     size_t n_tokens, cap_tokens, n_merges;
     const char *pre;
     bool other_whole; /* pre's habit of whole words (ignore_merges) is not the file's */
@@ -80,12 +98,33 @@ kt_status kt__vocab_build(kt__vocab *vocab, const kt__hf_config *config, const c
 
 /* ---- inside: steps of kt__vocab_read, a file each ---- */
 
+/* vocab_lists.c: tokens and merges from a file's text, of which they are no copies: the vocabulary
+ * holds it (kt__vocab_hold: from then on it is the vocabulary's). */
+void kt__vocab_hold(kt__vocab *vocab, char *text);
+/* vocab->tokenizer and the lists. */
+kt_status kt__vocab_parse_tokenizer(kt__vocab *vocab, char *text, size_t len, const char *path,
+                                    kt_error *err) KT_CHECKED;
+/* vocab.json, {"text": id} */
+kt_status kt__vocab_parse_ids(kt__vocab *vocab, char *text, size_t len, const char *path,
+                              kt_error *err) KT_CHECKED;
+/* The same lists from vocab->tokenizer, if it has them. */
+kt_status kt__vocab_list_values(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+/* Or one by one; after the last token with an id kt__vocab_end_ids. KT_E_LIMIT: too many. */
+kt_status kt__vocab_list_token(kt__vocab *vocab, kt__str text, double number, const char *path,
+                               kt_error *err) KT_CHECKED;
+kt_status kt__vocab_end_ids(kt__vocab *vocab, kt_error *err) KT_CHECKED;
+kt_status kt__vocab_list_merge(kt__vocab *vocab, kt__str left, kt__str right, const char *path,
+                               kt_error *err) KT_CHECKED;
+/* "left right" */
+kt_status kt__vocab_list_line(kt__vocab *vocab, kt__str line, const char *path,
+                              kt_error *err) KT_CHECKED;
+/* -1: there is no such token. */
+int64_t kt__vocab_listed_id(const kt__vocab *vocab, const char *text, size_t len);
 /* vocab_bpe.c: a BPE of tokenizer.json, byte-level or of the SentencePiece kind. */
 kt_status kt__vocab_read_bpe(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 kt_status kt__vocab_read_merges(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 /* Texts and ids of model.vocab, {"text": id}. */
-kt_status kt__vocab_read_ids(kt__vocab *vocab, json_t *ids, const char *path,
-                             kt_error *err) KT_CHECKED;
+kt_status kt__vocab_read_ids(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 /* "<0xXX>" */
 bool kt__vocab_is_byte(kt__str text);
 /* vocab_pieces.c: WordPiece and unigram of tokenizer.json, with what is done to a text before. */
@@ -108,14 +147,13 @@ kt_status kt__vocab_cut(kt__vocab *vocab, const char *path, const kt__convert_no
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
 kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
-/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, vocab.txt or tiktoken.model; it
+/* vocab_files.c: vocab->tokenizer and the lists from vocab.json and merges.txt, vocab.txt or tiktoken.model; it
  * stays NULL where they are not there. */
 kt_status kt__vocab_read_files(kt__vocab *vocab, const kt__hf_config *config,
                                kt_error *err) KT_CHECKED;
-/* vocab_tiktoken.c: ids and merges as tokenizer.json has them; both stay NULL where there is no
+/* vocab_tiktoken.c: the lists as tokenizer.json would have them; they stay empty where there is no
  * tiktoken.model. */
-kt_status kt__vocab_read_tiktoken(kt__vocab *vocab, json_t **ids, json_t **merges,
-                                  kt_error *err) KT_CHECKED;
+kt_status kt__vocab_read_tiktoken(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_bpe.c: GPT-2's alphabet of bytes: printable Latin-1 as itself, the others from U+0100
  * up. */
 typedef struct kt__vocab_letter {

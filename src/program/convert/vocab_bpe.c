@@ -7,13 +7,6 @@
 #include "base/utf8.h"
 #include "convert/vocab.h"
 
-static const uint64_t max_merges = 2 << 20; /* published ones have half a million */
-
-static kt__str json_text(const json_t *value) {
-    const char *s = json_string_value(value);
-    return (kt__str){s, s ? json_string_length(value) : 0};
-}
-
 /* ---- the vocabulary ---- */
 
 void kt__vocab_letters(kt__vocab_letter letters[256]) {
@@ -28,41 +21,38 @@ bool kt__vocab_is_byte(kt__str s) {
     return s.len == 6 && memcmp(s.s, "<0x", 3) == 0 && s.s[5] == '>';
 }
 
-static kt_status largest_id(json_t *vocab, const char *path, int64_t *out, kt_error *err) {
-    const char *text;
-    json_t *id;
+static kt_status largest_id(const kt__vocab *v, const char *path, int64_t *out, kt_error *err) {
     *out = -1;
-    json_object_foreach(vocab, text, id) {
-        int64_t value = json_integer_value(id);
-        if (!json_is_integer(id) || value < 0 || value >= KT__TOK_MAX_VOCAB)
+    for (size_t i = 0; i < v->n_listed; i++) {
+        const kt__vocab_entry *entry = &v->listed[i];
+        if (!(entry->number >= 0 && entry->number < KT__TOK_MAX_VOCAB))
             return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                               "model.vocab: the id of '%.60s' is not a number from 0 to %d", text,
-                               KT__TOK_MAX_VOCAB - 1);
-        if (strlen(text) > KT__TOK_MAX_TOKEN_BYTES)
+                               "model.vocab: the id of '%.60s' is not a number from 0 to %d",
+                               entry->text.s, KT__TOK_MAX_VOCAB - 1);
+        if (entry->text.len > KT__TOK_MAX_TOKEN_BYTES)
             return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
-                               "model.vocab: token %lld has over %d bytes", (long long)value,
-                               KT__TOK_MAX_TOKEN_BYTES);
-        if (value > *out) *out = value;
+                               "model.vocab: token %lld has over %d bytes",
+                               (long long)entry->number, KT__TOK_MAX_TOKEN_BYTES);
+        if ((int64_t)entry->number > *out) *out = (int64_t)entry->number;
     }
     return KT_OK;
 }
 
-kt_status kt__vocab_read_ids(kt__vocab *v, json_t *vocab, const char *path, kt_error *err) {
-    const char *text;
-    json_t *id;
-    int64_t most;
-    kt_status status;
-    KT__TRY(largest_id(vocab, path, &most, err));
+kt_status kt__vocab_read_ids(kt__vocab *v, const char *path, kt_error *err) {
+    int64_t most = -1;
+    kt_status status = KT_OK;
+    if (v->listed_ids) KT__TRY(largest_id(v, path, &most, err));
     if (most < 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "model.vocab is missing or empty");
     KT__TRY(kt__vocab_reserve(v, (size_t)most + 1, err));
-    json_object_foreach(vocab, text, id) {
-        size_t i = (size_t)json_integer_value(id);
+    for (size_t k = 0; k < v->n_listed; k++) {
+        const kt__vocab_entry *entry = &v->listed[k];
+        size_t i = (size_t)entry->number;
         if (v->tokens[i].s)
             return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                                "model.vocab: '%.60s' and '%.60s' have the same id %zu",
-                               v->tokens[i].s, text, i);
-        v->tokens[i] = (kt__str){text, strlen(text)};
+                               v->tokens[i].s, entry->text.s, i);
+        v->tokens[i] = entry->text;
         bool byte = v->spm && kt__vocab_is_byte(v->tokens[i]);
         v->types[i] = byte ? KT__TOK_BYTE : KT__TOK_NORMAL;
     }
@@ -71,21 +61,6 @@ out:
 }
 
 /* ---- merges ---- */
-
-/* "left right" or ["left", "right"] */
-static bool split_entry(const json_t *entry, kt__str *left, kt__str *right) {
-    if (json_is_array(entry) && json_array_size(entry) == 2) {
-        *left = json_text(json_array_get(entry, 0));
-        *right = json_text(json_array_get(entry, 1));
-        return left->len > 0 && right->len > 0;
-    }
-    kt__str whole = json_text(entry);
-    const char *space = whole.len ? memchr(whole.s, ' ', whole.len) : NULL;
-    if (!space) return false;
-    *left = (kt__str){whole.s, (size_t)(space - whole.s)};
-    *right = (kt__str){space + 1, whole.len - left->len - 1};
-    return left->len > 0 && right->len > 0 && !memchr(right->s, ' ', right->len);
-}
 
 /* A GGUF merge is one text with a space between: a space inside a part is written as the byte
  * alphabet writes it. */
@@ -113,27 +88,13 @@ static kt_status join_merge(kt__vocab *v, size_t i, kt_error *err) {
 }
 
 kt_status kt__vocab_read_merges(kt__vocab *v, const char *path, kt_error *err) {
-    json_t *merges = json_object_get(json_object_get(v->tokenizer, "model"), "merges");
-    size_t n = json_array_size(merges);
-    kt_status status = KT_OK;
-    if (!json_is_array(merges) || n > max_merges)
-        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                           "model.merges is not a list of at most %llu merges",
-                           (unsigned long long)max_merges);
-    v->merge_parts = kt__arena_calloc(&v->arena, 2 * n + 1, sizeof *v->merge_parts);
-    v->merges = kt__arena_calloc(&v->arena, n + 1, sizeof *v->merges);
-    if (!v->merge_parts || !v->merges) return kt__fail_nomem(err, "merges", n * sizeof(kt__str));
-    for (size_t i = 0; i < n; i++) {
-        kt__str *parts = &v->merge_parts[2 * i];
-        if (!split_entry(json_array_get(merges, i), &parts[0], &parts[1]))
-            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                               "model.merges[%zu] is neither \"left right\" nor a pair of texts",
-                               i);
-        v->n_merges = i + 1;
-        if (!v->spm) KT__TRY(join_merge(v, i, err));
-    }
-out:
-    return status;
+    if (!v->has_merges)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "model.merges is not a list");
+    if (v->spm) return KT_OK;
+    v->merges = kt__arena_calloc(&v->arena, v->n_merges + 1, sizeof *v->merges);
+    if (!v->merges) return kt__fail_nomem(err, "merges", v->n_merges * sizeof(kt__str));
+    for (size_t i = 0; i < v->n_merges; i++) KT__STEP(join_merge(v, i, err));
+    return KT_OK;
 }
 
 /* Variants of BPE that GGUF cannot say. */
@@ -153,7 +114,7 @@ kt_status kt__vocab_read_bpe(kt__vocab *v, const char *path, kt_error *err) {
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
     kt_status status;
     KT__TRY(check_variant(model, path, err));
-    KT__TRY(kt__vocab_read_ids(v, json_object_get(model, "vocab"), path, err));
+    KT__TRY(kt__vocab_read_ids(v, path, err));
     KT__TRY(kt__vocab_read_merges(v, path, err));
     for (size_t i = 0; unk && v->spm && i < v->n_tokens; i++) {
         if (!v->tokens[i].s || strcmp(v->tokens[i].s, unk) != 0) continue;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
+#include "convert/json_scan.h"
 #include "convert/vocab.h"
 
 #define X(...)
@@ -122,7 +123,7 @@ static void add_reserved(json_t *list, json_int_t first) {
 }
 
 /* In older folders: added_tokens.json, and the special tokens by their names. */
-static json_t *list_added(const kt__vocab *v, json_t *ids) {
+static json_t *list_added(const kt__vocab *v) {
     json_t *list = json_array(), *id;
     const char *text;
     add_decoder(v, list);
@@ -132,9 +133,11 @@ static json_t *list_added(const kt__vocab *v, json_t *ids) {
     }
     for (int i = 0; i < N_NAMES; i++) {
         text = special_text(v, special_names[i]);
-        id = text ? json_object_get(ids, text) : NULL;
-        if (text && !id) id = json_object_get(v->added, text);
-        if (id) (void)json_array_append_new(list, added_token(json_integer_value(id), text, true));
+        if (!text) continue;
+        int64_t listed = kt__vocab_listed_id(v, text, strlen(text));
+        id = listed < 0 ? json_object_get(v->added, text) : NULL;
+        if (id) listed = json_integer_value(id);
+        if (listed >= 0) (void)json_array_append_new(list, added_token(listed, text, true));
     }
     return list;
 }
@@ -171,24 +174,20 @@ static json_t *make_bert_normalizer(const kt__vocab *v) {
                      json_is_boolean(accents) ? accents : json_null());
 }
 
-/* ids and merges are taken over. */
-static json_t *make_tokenizer(const kt__vocab *v, const file_class *c, json_t *ids,
-                              json_t *merges) {
+static json_t *make_tokenizer(const kt__vocab *v, const file_class *c) {
     json_t *root = json_object(), *model;
     const char *unk = special_text(v, "unk_token");
-    json_t *tokens = list_added(v, ids);
-    if (c->form == RANKS) add_reserved(tokens, (json_int_t)json_object_size(ids));
+    json_t *tokens = list_added(v);
+    if (c->form == RANKS) add_reserved(tokens, (json_int_t)v->n_listed);
     (void)json_object_set_new(root, "added_tokens", tokens);
     if (c->form == PIECES) {
-        model = json_pack("{s:s, s:s*, s:s, s:i, s:o}", "type", "WordPiece", "unk_token", unk,
-                          "continuing_subword_prefix", "##", "max_input_chars_per_word", 100,
-                          "vocab", ids);
+        model = json_pack("{s:s, s:s*, s:s, s:i}", "type", "WordPiece", "unk_token", unk,
+                          "continuing_subword_prefix", "##", "max_input_chars_per_word", 100);
         (void)json_object_set_new(root, "normalizer", make_bert_normalizer(v));
         (void)json_object_set_new(root, "pre_tokenizer",
                                   json_pack("{s:s}", "type", "BertPreTokenizer"));
     } else {
-        model = json_pack("{s:s, s:b, s:o, s:o}", "type", "BPE", "ignore_merges", c->form == RANKS,
-                          "vocab", ids, "merges", merges);
+        model = json_pack("{s:s, s:b}", "type", "BPE", "ignore_merges", c->form == RANKS);
         if (c->normalizer)
             (void)json_object_set_new(root, "normalizer",
                                       json_pack("{s:s}", "type", c->normalizer));
@@ -202,67 +201,63 @@ static json_t *make_tokenizer(const kt__vocab *v, const file_class *c, json_t *i
 /* ---- files of lines ---- */
 
 /* The next line without its end; false: none. */
-static bool next_line(const char **at, const char *end, kt__str *line) {
+/* Each line is ended with a NUL in its place. */
+static bool next_line(char **at, char *end, kt__str *line) {
     if (*at >= end) return false;
-    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-    *line = (kt__str){*at, (size_t)((stop ? stop : end) - *at)};
-    if (line->len && line->s[line->len - 1] == '\r') line->len--;
+    char *stop = memchr(*at, '\n', (size_t)(end - *at)), *last = stop ? stop : end;
+    if (last > *at && last[-1] == '\r') last--;
+    *last = '\0';
+    *line = (kt__str){*at, (size_t)(last - *at)};
     *at = stop ? stop + 1 : end;
     return true;
 }
 
-static kt_status bad_line(const char *path, size_t number, kt_error *err) {
+static kt_status check_line(kt__str line, const char *path, size_t number, kt_error *err) {
+    if (kt__json_scan_is_text(line)) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                        "line %zu is not UTF-8, or holds a NUL byte", number);
 }
 
 /* "left right", a line each, after "#version: 0.2" */
-static kt_status read_merge_lines(const char *text, size_t len, const char *path, json_t **out,
+static kt_status read_merge_lines(kt__vocab *v, char *text, size_t len, const char *path,
                                   kt_error *err) {
-    const char *at = text;
+    char *at = text;
     kt__str line;
-    *out = json_array();
+    v->has_merges = true;
     for (size_t number = 1; next_line(&at, text + len, &line); number++) {
         bool version = number == 1 && line.len >= 8 && memcmp(line.s, "#version", 8) == 0;
         if (version || line.len == 0) continue;
-        if (json_array_append_new(*out, json_stringn(line.s, line.len)) != 0)
-            return bad_line(path, number, err);
+        KT__STEP(check_line(line, path, number, err));
+        KT__STEP(kt__vocab_list_line(v, line, path, err));
     }
     return KT_OK;
 }
 
 /* A token a line, whose number is its id; of two equal ones the last counts. */
-static kt_status read_token_lines(const char *text, size_t len, const char *path, json_t **out,
+static kt_status read_token_lines(kt__vocab *v, char *text, size_t len, const char *path,
                                   kt_error *err) {
-    const char *at = text;
+    char *at = text;
     kt__str line;
-    *out = json_object();
     for (size_t number = 1; next_line(&at, text + len, &line); number++) {
-        if (number > KT__TOK_MAX_VOCAB)
-            return kt__fail_at(err, KT_E_LIMIT, path, (uint64_t)(line.s - text), "over %d tokens",
-                               KT__TOK_MAX_VOCAB);
-        char *name = kt__strndup(line.s, line.len);
-        if (!name) return kt__fail_nomem(err, path, line.len);
-        bool good = strlen(name) == line.len &&
-                    json_object_set_new(*out, name, json_integer((json_int_t)number - 1)) == 0;
-        kt__free(name);
-        if (!good) return bad_line(path, number, err);
+        KT__STEP(check_line(line, path, number, err));
+        KT__STEP(kt__vocab_list_token(v, line, (double)number - 1, path, err));
     }
-    return KT_OK;
+    return kt__vocab_end_ids(v, err);
 }
 
-typedef kt_status read_lines_fn(const char *text, size_t len, const char *path, json_t **out,
+typedef kt_status read_lines_fn(kt__vocab *v, char *text, size_t len, const char *path,
                                 kt_error *err);
 
-/* *out stays NULL where the file is absent. */
-static kt_status read_lines(const char *dir, const char *name, read_lines_fn *read, json_t **out,
+/* *there: whether the file is. */
+static kt_status read_lines(kt__vocab *v, const char *name, read_lines_fn *read, bool *there,
                             kt_error *err) {
-    char *path = kt__folder_path(dir, name), *text = NULL;
+    char *path = kt__folder_path(v->dir, name), *text = NULL;
     size_t len;
     if (!path) return kt__fail_nomem(err, "a path", strlen(name));
     kt_status status = kt__folder_read_file(path, MAX_FILE, false, &text, &len, err);
-    if (status == KT_OK && text) status = read(text, len, path, out, err);
-    kt__free(text);
+    *there = text != NULL;
+    if (text) kt__vocab_hold(v, text);
+    if (text) status = read(v, text, len, path, err);
     kt__free(path);
     return status;
 }
@@ -280,47 +275,38 @@ static kt_status unknown_file_class(const kt__vocab *v, kt_error *err) {
         name ? name : "(none named)");
 }
 
-static kt_status read_ids(const kt__vocab *v, bool pieces, json_t **out, kt_error *err) {
-    if (pieces) return read_lines(v->dir, "vocab.txt", read_token_lines, out, err);
-    char *path = kt__folder_path(v->dir, "vocab.json");
-    if (!path) return kt__fail_nomem(err, "a path", strlen(v->dir));
-    kt_status status = kt__folder_read_json(path, MAX_FILE, false, out, err);
-    kt__free(path);
-    return status;
-}
-
-static bool has_ranks(const kt__vocab *v) {
-    char *path = kt__folder_path(v->dir, "tiktoken.model");
+static bool has_file(const kt__vocab *v, const char *name) {
+    char *path = kt__folder_path(v->dir, name);
     bool there = path && access(path, F_OK) == 0;
     kt__free(path);
     return there;
 }
 
+/* The class's own files; *there: all of them are. */
+static kt_status read_class_files(kt__vocab *v, const file_class *c, bool *there, kt_error *err) {
+    bool merges = false;
+    *there = true;
+    if (c->form == RANKS) {
+        *there = has_file(v, "tiktoken.model");
+        return kt__vocab_read_tiktoken(v, err);
+    }
+    if (c->form == PIECES) return read_lines(v, "vocab.txt", read_token_lines, there, err);
+    KT__STEP(read_lines(v, "vocab.json", kt__vocab_parse_ids, there, err));
+    KT__STEP(read_lines(v, "merges.txt", read_merge_lines, &merges, err));
+    *there = *there && merges;
+    return KT_OK;
+}
+
 kt_status kt__vocab_read_files(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
     const file_class *c = find_file_class(v, config);
-    json_t *ids = NULL, *merges = NULL, *pieces = NULL;
-    bool ranks = c && c->form == RANKS;
-    kt_status status;
-    if (ranks) {
-        KT__TRY(kt__vocab_read_tiktoken(v, &ids, &merges, err));
-        if (!ids) goto out;
-    } else {
-        KT__TRY(read_ids(v, false, &ids, err));
-        KT__TRY(read_ids(v, true, &pieces, err));
-        KT__TRY(read_lines(v->dir, "merges.txt", read_merge_lines, &merges, err));
-    }
-    if (!pieces && !(ids && merges) && !has_ranks(v)) goto out;
-    if (!c) {
-        status = unknown_file_class(v, err);
-        goto out;
-    }
-    if (c->form == PIECES ? !pieces : !ids || !merges) goto out;
+    bool there;
+    if (!has_file(v, "vocab.txt") && !has_file(v, "tiktoken.model") &&
+        !(has_file(v, "vocab.json") && has_file(v, "merges.txt")))
+        return KT_OK;
+    if (!c) return unknown_file_class(v, err);
+    KT__STEP(read_class_files(v, c, &there, err));
+    if (!there) return KT_OK;
     complete_specials(v, c);
-    v->tokenizer = make_tokenizer(v, c, json_incref(c->form == PIECES ? pieces : ids),
-                                  json_incref(merges));
-out:
-    json_decref(ids);
-    json_decref(merges);
-    json_decref(pieces);
-    return status;
+    v->tokenizer = make_tokenizer(v, c);
+    return KT_OK;
 }

@@ -68,17 +68,17 @@ static kt_status respell_piece(kt__vocab *v, size_t i, kt_error *err) {
 }
 
 kt_status kt__vocab_read_wordpiece(kt__vocab *v, const char *path, kt_error *err) {
-    json_t *model = json_object_get(v->tokenizer, "model"), *ids = json_object_get(model, "vocab");
+    const json_t *model = json_object_get(v->tokenizer, "model");
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
-    const json_t *unk_id = unk ? json_object_get(ids, unk) : NULL;
+    int64_t unk_id = unk ? kt__vocab_listed_id(v, unk, strlen(unk)) : -1;
     kt_status status;
     KT__TRY(check_wordpiece(model, path, err));
     KT__TRY(read_bert_normalizer(v, path, err));
-    KT__TRY(kt__vocab_read_ids(v, ids, path, err));
-    if (!json_is_integer(unk_id))
+    KT__TRY(kt__vocab_read_ids(v, path, err));
+    if (unk_id < 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "model.unk_token is not in model.vocab");
-    v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk_id);
+    v->role_ids[KT__ROLE_UNK] = (int32_t)unk_id;
     for (size_t i = 0; i < v->n_tokens; i++) {
         if (v->types[i] == KT__TOK_BYTE) v->types[i] = KT__TOK_NORMAL;
         KT__TRY(respell_piece(v, i, err));
@@ -120,22 +120,18 @@ static kt_status decode_charsmap(kt__vocab *v, kt__str text, const char *path, k
 }
 
 static kt_status read_pieces(kt__vocab *v, const json_t *model, const char *path, kt_error *err) {
-    const json_t *list = json_object_get(model, "vocab");
     bool bytes = json_is_true(json_object_get(model, "byte_fallback"));
-    size_t n = json_array_size(list);
-    if (!json_is_array(list) || n == 0 || n > KT__TOK_MAX_VOCAB)
+    if (v->listed_ids || v->n_listed == 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                           "model.vocab is not a list of 1 to %d pieces", KT__TOK_MAX_VOCAB);
-    kt_status status = kt__vocab_reserve(v, n, err);
-    for (size_t i = 0; status == KT_OK && i < n; i++) {
-        const json_t *entry = json_array_get(list, i), *text = json_array_get(entry, 0);
-        double score = json_number_value(json_array_get(entry, 1));
-        if (!json_is_string(text) || !json_is_number(json_array_get(entry, 1)) ||
-            !(fabs(score) < 1e30) || json_string_length(text) > KT__TOK_MAX_TOKEN_BYTES)
+                           "model.vocab is not a list of 1 to %d pieces", KT__VOCAB_MAX_TOKENS);
+    kt_status status = kt__vocab_reserve(v, v->n_listed, err);
+    for (size_t i = 0; status == KT_OK && i < v->n_listed; i++) {
+        const kt__vocab_entry *entry = &v->listed[i];
+        if (!(fabs(entry->number) < 1e30) || entry->text.len > KT__TOK_MAX_TOKEN_BYTES)
             return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                                "model.vocab[%zu] is not a text and a score", i);
-        v->tokens[i] = (kt__str){json_string_value(text), json_string_length(text)};
-        v->scores[i] = (float)score;
+        v->tokens[i] = entry->text;
+        v->scores[i] = (float)entry->number;
         v->types[i] = bytes && kt__vocab_is_byte(v->tokens[i]) ? KT__TOK_BYTE : KT__TOK_NORMAL;
     }
     return status;

@@ -122,13 +122,12 @@ out:
 
 kt_status kt__vocab_reader_open_unigram(kt__vocab_reader *r) {
     const kt__vocab *v = r->v;
-    const json_t *list = json_object_get(json_object_get(v->tokenizer, "model"), "vocab");
     kt_status status;
     KT__TRY(kt__vocab_steps_read(v->tokenizer, "tokenizer.json", &r->steps, r->err));
     KT__TRY(kt__charsmap_init(&r->charsmap, v->charsmap, "tokenizer.json", r->err));
     r->unknown_score = INFINITY;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        double score = json_number_value(json_array_get(json_array_get(list, i), 1));
+    for (size_t i = 0; i < v->n_listed; i++) {
+        double score = v->listed[i].number;
         if (score < r->unknown_score) r->unknown_score = score;
         if (v->tokens[i].len > r->longest) r->longest = v->tokens[i].len;
     }
@@ -150,12 +149,11 @@ static void offer_way(way *at, double sum, size_t begin, int64_t id) {
 
 static void extend_ways(const kt__vocab_reader *r, kt__str word, size_t begin, size_t n_char,
                         way *ways) {
-    const json_t *list = json_object_get(json_object_get(r->v->tokenizer, "model"), "vocab");
     bool single = false;
     for (size_t n = 1; n <= word.len - begin && n <= r->longest; n++) {
         int64_t id = kt__strmap_get(&r->v->ids, (kt__str){word.s + begin, n});
-        if (id < 0 || (size_t)id >= json_array_size(list)) continue;
-        double score = json_number_value(json_array_get(json_array_get(list, (size_t)id), 1));
+        if (id < 0 || (size_t)id >= r->v->n_listed) continue;
+        double score = r->v->listed[id].number;
         offer_way(&ways[begin + n], ways[begin].sum + score, begin, id);
         single |= n == n_char;
     }
@@ -289,18 +287,15 @@ static bool is_control(uint32_t cp, uint8_t cls) {
 }
 
 /* The id of the piece word[begin, end); -1: there is none. */
-static int64_t piece_id(const word_chars *w, const json_t *vocab, size_t begin, size_t end) {
+static int64_t piece_id(const word_chars *w, size_t begin, size_t end) {
     char text[512] = "##";
     size_t at = begin ? 2 : 0;
     if (end - begin + at >= sizeof text) return -1;
     memcpy(text + at, w->word + begin, end - begin);
-    text[at + end - begin] = '\0';
-    const json_t *id = json_object_get(vocab, text);
-    return id ? json_integer_value(id) : -1;
+    return kt__vocab_listed_id(w->r->v, text, at + end - begin);
 }
 
 static kt_status end_word(word_chars *w) {
-    const json_t *vocab = json_object_get(json_object_get(w->r->v->tokenizer, "model"), "vocab");
     kt__ids *ids = &w->r->ids;
     size_t before = ids->len, end;
     bool known = w->n_chars <= 100;
@@ -308,7 +303,7 @@ static kt_status end_word(word_chars *w) {
     for (size_t at = 0; known && at < w->len; at = end) {
         int64_t id = -1;
         for (end = w->len; end > at && id < 0;) {
-            id = piece_id(w, vocab, at, end);
+            id = piece_id(w, at, end);
             if (id >= 0) break;
             for (end--; end > at && ((unsigned char)w->word[end] & 0xc0) == 0x80;) end--;
         }

@@ -9,11 +9,10 @@
 #include "convert/vocab.h"
 
 enum {
-    MAX_FILE = 16 << 20,
+    MAX_FILE = 6 << 20, /* Kimi's has 2.8 MB */
     MAX_TOKEN = 256,
     MAX_DIGITS = (MAX_TOKEN * 4 + 2) / 3, /* of these in base64 */
-    MAX_TOKENS = 1 << 20,
-    MAX_MERGES = 2 << 20
+    MAX_TOKENS = 1 << 20
 };
 
 typedef struct rank_file {
@@ -21,10 +20,10 @@ typedef struct rank_file {
     const char *path, *at, *end;
     size_t line; /* from 1 */
     kt__str *tokens;
+    kt__str *spelled; /* in letters */
     size_t n;
     kt__strmap ids;
     kt__vocab_letter letters[256];
-    json_t *vocab, *merges;
     kt_error *err;
 } rank_file;
 
@@ -80,44 +79,39 @@ static kt_status read_rank_lines(rank_file *r) {
 
 /* ---- as tokenizer.json has them ---- */
 
-static size_t write_letters(const rank_file *r, kt__str bytes, char *out) {
+static kt_status spell_token(rank_file *r, kt__str bytes, kt__str *out) {
+    char text[2 * MAX_TOKEN];
     size_t n = 0;
     for (size_t i = 0; i < bytes.len; i++) {
         const kt__vocab_letter *letter = &r->letters[(unsigned char)bytes.s[i]];
-        memcpy(out + n, letter->utf8, letter->n);
+        memcpy(text + n, letter->utf8, letter->n);
         n += letter->n;
     }
-    return n;
+    *out = (kt__str){kt__arena_strndup(&r->v->arena, text, n), n};
+    return out->s ? KT_OK : kt__fail_nomem(r->err, r->path, n);
 }
 
 /* Each cut of a token into two others, the longest left part first. */
 static kt_status add_cuts(rank_file *r, kt__str token) {
-    char text[2 * MAX_TOKEN + 2];
     for (size_t cut = token.len - 1; cut > 0; cut--) {
-        kt__str left = {token.s, cut}, right = {token.s + cut, token.len - cut};
-        if (kt__strmap_get(&r->ids, right) < 0 || kt__strmap_get(&r->ids, left) < 0) continue;
-        size_t n = write_letters(r, left, text);
-        text[n++] = ' ';
-        n += write_letters(r, right, text + n);
-        if (json_array_size(r->merges) == MAX_MERGES)
-            return kt__fail_at(r->err, KT_E_LIMIT, r->path, UINT64_MAX, "over %d merges",
-                               MAX_MERGES);
-        if (json_array_append_new(r->merges, json_stringn_nocheck(text, n)) != 0)
-            return kt__fail_nomem(r->err, r->path, n);
+        int64_t right = kt__strmap_get(&r->ids, (kt__str){token.s + cut, token.len - cut});
+        int64_t left = right < 0 ? -1 : kt__strmap_get(&r->ids, (kt__str){token.s, cut});
+        if (left >= 0)
+            KT__STEP(
+                kt__vocab_list_merge(r->v, r->spelled[left], r->spelled[right], r->path, r->err));
     }
     return KT_OK;
 }
 
 static kt_status list_ranks(rank_file *r) {
-    char text[2 * MAX_TOKEN + 1];
     kt__vocab_letters(r->letters);
     for (size_t i = 0; i < r->n; i++) {
-        text[write_letters(r, r->tokens[i], text)] = '\0';
-        if (json_object_set_new_nocheck(r->vocab, text, json_integer((json_int_t)i)) != 0)
-            return kt__fail_nomem(r->err, r->path, r->n);
-        KT__STEP(add_cuts(r, r->tokens[i]));
+        KT__STEP(spell_token(r, r->tokens[i], &r->spelled[i]));
+        KT__STEP(kt__vocab_list_token(r->v, r->spelled[i], (double)i, r->path, r->err));
     }
-    return KT_OK;
+    for (size_t i = 0; i < r->n; i++) KT__STEP(add_cuts(r, r->tokens[i]));
+    r->v->has_merges = true;
+    return kt__vocab_end_ids(r->v, r->err);
 }
 
 static size_t count_lines(const char *text, size_t len) {
@@ -134,14 +128,14 @@ static kt_status read_ranks(rank_file *r, const char *text, size_t len) {
     if (n > MAX_TOKENS)
         return kt__fail_at(r->err, KT_E_LIMIT, r->path, UINT64_MAX, "over %d lines", MAX_TOKENS);
     r->tokens = kt__arena_calloc(&r->v->arena, n, sizeof *r->tokens);
-    if (!r->tokens || !kt__strmap_init(&r->ids, n)) return kt__fail_nomem(r->err, r->path, n);
-    r->vocab = json_object();
-    r->merges = json_array();
+    r->spelled = kt__arena_calloc(&r->v->arena, n, sizeof *r->spelled);
+    if (!r->tokens || !r->spelled || !kt__strmap_init(&r->ids, n))
+        return kt__fail_nomem(r->err, r->path, n);
     KT__STEP(read_rank_lines(r));
     return list_ranks(r);
 }
 
-kt_status kt__vocab_read_tiktoken(kt__vocab *v, json_t **ids, json_t **merges, kt_error *err) {
+kt_status kt__vocab_read_tiktoken(kt__vocab *v, kt_error *err) {
     char *path = kt__folder_path(v->dir, "tiktoken.model"), *text = NULL;
     size_t len = 0;
     rank_file *r = kt__calloc(1, sizeof *r);
@@ -152,8 +146,6 @@ kt_status kt__vocab_read_tiktoken(kt__vocab *v, json_t **ids, json_t **merges, k
         r->path = path;
         r->err = err;
         status = read_ranks(r, text, len);
-        *ids = r->vocab;
-        *merges = r->merges;
         kt__strmap_free(&r->ids);
     }
     kt__free(text);
