@@ -63,6 +63,23 @@ static void test_siphash_vectors(void **state) {
     }
 }
 
+/* What CPython gives as the hash of bytes 00 01 .. n-1 with PYTHONHASHSEED=0, a key of zeros. */
+static void test_quick_siphash_vectors(void **state) {
+    (void)state;
+    static const struct {
+        size_t n;
+        uint64_t out;
+    } cases[] = {
+        {1, UINT64_C(0x68a914128e01e473)},
+        {8, UINT64_C(0xead411e67ebe2eea)},
+        {63, UINT64_C(0x385d3e39e5f37359)},
+    };
+    uint8_t bytes[64];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)i;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_true(kt__siphash_quick((uint64_t[2]){0, 0}, bytes, cases[i].n) == cases[i].out);
+}
+
 static void test_arrays_grow(void **state) {
     (void)state;
     uint32_t *items = NULL;
@@ -130,10 +147,15 @@ static void test_json_members(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_little_endian),    cmocka_unit_test(test_digest_bytes),
-        cmocka_unit_test(test_align_up),         cmocka_unit_test(test_siphash_vectors),
-        cmocka_unit_test(test_arrays_grow),      cmocka_unit_test(test_json_strings),
-        cmocka_unit_test(test_json_broken_text), cmocka_unit_test(test_json_members),
+        cmocka_unit_test(test_little_endian),
+        cmocka_unit_test(test_digest_bytes),
+        cmocka_unit_test(test_align_up),
+        cmocka_unit_test(test_siphash_vectors),
+        cmocka_unit_test(test_quick_siphash_vectors),
+        cmocka_unit_test(test_arrays_grow),
+        cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_json_broken_text),
+        cmocka_unit_test(test_json_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

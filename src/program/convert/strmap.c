@@ -5,51 +5,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/le.h"
+#include "base/siphash.h"
 
-/* ---- SipHash-1-3 (Aumasson and Bernstein 2012): of few bytes, with a key that a file does not know ---- */
-
-typedef struct sip_state {
-    uint64_t a, b, c, d;
-} sip_state;
-
-static uint64_t rotate_left(uint64_t x, int n) {
-    return x << n | x >> (64 - n);
-}
-
-static inline void sip_round(sip_state *s) {
-    s->a += s->b;
-    s->c += s->d;
-    s->b = rotate_left(s->b, 13) ^ s->a;
-    s->d = rotate_left(s->d, 16) ^ s->c;
-    s->a = rotate_left(s->a, 32) + s->d;
-    s->c += s->b;
-    s->d = rotate_left(s->d, 21) ^ s->a;
-    s->b = rotate_left(s->b, 17) ^ s->c;
-    s->c = rotate_left(s->c, 32);
-}
-
-static inline void sip_word(sip_state *s, uint64_t word) {
-    s->d ^= word;
-    sip_round(s);
-    s->a ^= word;
-}
-
-static uint32_t hash_key(uint64_t seed, kt__str key) {
-    sip_state s = {seed ^ 0x736f6d6570736575u, ~seed ^ 0x646f72616e646f6du,
-                   seed ^ 0x6c7967656e657261u, ~seed ^ 0x7465646279746573u};
-    uint64_t last = (uint64_t)key.len << 56;
-    size_t whole = key.len / 8 * 8;
-    for (size_t i = 0; i < whole; i += 8) sip_word(&s, kt__le_get64((const uint8_t *)key.s + i));
-    for (size_t i = whole; i < key.len; i++) last |= (uint64_t)(uint8_t)key.s[i] << 8 * (i - whole);
-    sip_word(&s, last);
-    s.c ^= 0xff;
-    for (int i = 0; i < 3; i++) sip_round(&s);
-    uint64_t sum = s.a ^ s.b ^ s.c ^ s.d;
+/* With a key that a file does not know. */
+static uint32_t hash_key(uint64_t seed, kt__str text) {
+    const uint64_t key[2] = {seed, ~seed};
+    uint64_t sum = kt__siphash_quick(key, text.s, text.len);
     return (uint32_t)(sum ^ sum >> 32);
 }
-
-/* ---- the table ---- */
 
 bool kt__strmap_init(kt__strmap *map, size_t n_max) {
     size_t cap = 16;

@@ -27,8 +27,8 @@ typedef struct kt__strmap {
 /* Room for n_max keys; false: no memory. */
 bool kt__strmap_init(kt__strmap *map, size_t n_max);
 void kt__strmap_free(kt__strmap *map); /* also of a zeroed one */
-/* The key's bytes, below 4 GiB, must outlive the map. false: the key is there already (its value stays). At most
- * n_max keys. */
+/* The key's bytes, below 4 GiB, must outlive the map. At most n_max keys.
+ * false: the key is there already (its value stays). */
 bool kt__strmap_put(kt__strmap *map, kt__str key, int64_t value);
 /* -1: absent. */
 int64_t kt__strmap_get(const kt__strmap *map, kt__str key);
