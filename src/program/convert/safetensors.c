@@ -165,7 +165,7 @@ static int compare_places(const void *a, const void *b) {
 /* The tensors cover the data from its first byte to its last: no gap, no overlap, no tail. */
 static kt_status check_cover(const st_reader *r, kt__safetensors *st) {
     uint64_t at = r->data_at;
-    qsort(st->tensors, st->n, sizeof *st->tensors, compare_places);
+    if (st->n) qsort(st->tensors, st->n, sizeof *st->tensors, compare_places);
     for (size_t i = 0; i < st->n; i++) {
         const kt__st_tensor *t = &st->tensors[i];
         if (t->begin != at)
