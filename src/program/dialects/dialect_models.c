@@ -41,7 +41,7 @@ static kt_status run_unload(kt__job *job, kt_error *err) {
     kt_status status = kt__models_find(job->shared->models, name, &served, err);
     if (status != KT_OK) job->answer.error_status = 404;
     if (status != KT_OK) return status;
-    if (!kt__served_unload(served)) {
+    if (!kt__served_unload(served, ": a client asked for it")) {
         job->answer.error_status = 409;
         return kt__fail(err, KT_E_BUSY, "the model \"%.80s\" answers or is being loaded",
                         kt__served_name(served));

@@ -508,19 +508,10 @@ static kt__served *longest_idle(kt__models *m, const kt__served *but, bool *any)
     return found;
 }
 
-/* false: somebody was faster, and it is in use again. */
-static bool unload_idle(kt__served *s, const char *why) {
-    pthread_mutex_lock(&s->lock);
-    bool idle = s->n_places && !s->busy && !users_of(s);
-    if (idle) unload_model(s, 0, why);
-    pthread_mutex_unlock(&s->lock);
-    return idle;
-}
-
-bool kt__served_unload(kt__served *s) {
+bool kt__served_unload(kt__served *s, const char *why) {
     pthread_mutex_lock(&s->lock);
     bool free_now = !s->busy && !users_of(s);
-    if (free_now && s->n_places) unload_model(s, 0, ": a client asked for it");
+    if (free_now && s->n_places) unload_model(s, 0, why);
     pthread_mutex_unlock(&s->lock);
     return free_now;
 }
@@ -561,7 +552,7 @@ static kt_status make_room(kt__served *s, int64_t until_us, kt_error *err) {
     kt__served *idle = longest_idle(m, s, &any);
     snprintf(why, sizeof why, ": its memory is needed for %.100s", s->name);
     if (idle) {
-        (void)unload_idle(idle, why);
+        (void)kt__served_unload(idle, why); /* false: somebody was faster, and it is in use again */
         return KT_OK;
     }
     if (!any) return KT_E_NOMEM; /* as err has it */

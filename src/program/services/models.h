@@ -63,8 +63,9 @@ const char *kt__served_name(const kt__served *served);
  * requests; among such, always the same for one `who` (NULL: nobody). */
 kt_status KT_CHECKED kt__served_use(kt__served *served, const char *who, kt_model **model,
                                     kt_engine **engine, kt_error *err);
-/* Unloads it; true: it is not loaded any more. false: it is in use, or being loaded. */
-bool kt__served_unload(kt__served *served);
+/* Unloads it; true: it is not loaded any more. false: it is in use, or being loaded. why: ends the log's
+ * line "model NAME unloaded". */
+bool kt__served_unload(kt__served *served, const char *why);
 void kt__served_done(kt__served *served, const kt_engine *engine);
 /* Those that a request names, for a model that is in use; uses[n], each to be closed before
  * kt__served_done. */
