@@ -13,6 +13,7 @@
 #include "term/safe_text.h"
 #include "gguf/gguf.h"
 #include "lab/advice.h"
+#include "model/lora_file.h"
 #include "model/net.h"
 
 enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256, SHOWN_FAULTS = 20 };
@@ -84,14 +85,9 @@ static kt__str text_of(const kt__gguf *g, const char *key) {
     return s;
 }
 
-static bool is_adapter(const kt__gguf *g) {
-    kt__str type = text_of(g, "general.type");
-    return type.len == 7 && !memcmp(type.s, "adapter", 7) && kt__gguf_n_tensors(g) > 0;
-}
-
 static const char *recipe_of(const kt__gguf *g) {
     uint32_t file_type = UINT32_MAX;
-    if (is_adapter(g)) return kt__gguf_tensor_type_name(kt__gguf_tensor_at(g, 0)->type);
+    if (kt__lora_file_is(g)) return kt__gguf_tensor_type_name(kt__gguf_tensor_at(g, 0)->type);
     if (kt__gguf_get_u32(g, "general.file_type", false, &file_type, NULL) != KT_OK)
         return "unknown";
     const char *name = kt__gguf_file_type_name(file_type);
@@ -182,7 +178,7 @@ static void print_head(const kt__gguf *g, const summary *s) {
     printf("\n%-14s%.1f MiB (", "size", (double)kt__gguf_file_bytes(g) / (1 << 20));
     print_grouped(kt__gguf_file_bytes(g));
     puts(" bytes)");
-    if (is_adapter(g)) puts("kind          adapter (LoRA)");
+    if (kt__lora_file_is(g)) puts("kind          adapter (LoRA)");
     if (text_of(g, "general.name").len) print_str("name", text_of(g, "general.name"));
     print_str("architecture", text_of(g, "general.architecture"));
     printf("%-14s", "parameters");
