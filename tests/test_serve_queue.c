@@ -119,14 +119,20 @@ static void *fill(void *arg) {
     return NULL;
 }
 
-/* A request of several prompts whose next one found the queue full when none of its own was left.
- */
-static bool one_waits_for_the_clock(world *mine) {
-    bool found = false;
+/* NULL: the server has none; for kt__job_release. */
+static kt__job *ref_first_job(world *mine) {
     pthread_mutex_lock(&mine->server->shared.lock);
     kt__job *job = mine->server->shared.n_jobs ? mine->server->shared.jobs[0] : NULL;
     if (job) kt__job_ref(job);
     pthread_mutex_unlock(&mine->server->shared.lock);
+    return job;
+}
+
+/* A request of several prompts whose next one found the queue full when none of its own was left.
+ */
+static bool one_waits_for_the_clock(world *mine) {
+    bool found = false;
+    kt__job *job = ref_first_job(mine);
     if (!job) return false;
     pthread_mutex_lock(&job->lock);
     found = job->state == KT__JOB_CROWDED && job->answer.n_submitted < N_PROMPTS;
@@ -212,10 +218,7 @@ static void counted_run(kt__work_item *item) {
  * engine and no worker has it; returns how many of its prompts are left, 0: not yet. */
 static int count_runs(world *mine) {
     int left = 0;
-    pthread_mutex_lock(&mine->server->shared.lock);
-    kt__job *job = mine->server->shared.n_jobs ? mine->server->shared.jobs[0] : NULL;
-    if (job) kt__job_ref(job);
-    pthread_mutex_unlock(&mine->server->shared.lock);
+    kt__job *job = ref_first_job(mine);
     if (!job) return 0;
     pthread_mutex_lock(&job->lock);
     if (job->state == KT__JOB_ANSWERING && job->answer.n_submitted >= KT__JOB_AT_ONCE) {
