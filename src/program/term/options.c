@@ -256,7 +256,9 @@ static void name_ignored(const parse *p) {
     fputc('\n', stderr);
 }
 
-static int unknown_option(const kt__syntax *syntax, const char *word, size_t len) {
+/* other: what it is here if another program's, or NULL. */
+static int unknown_option(const kt__syntax *syntax, const other_name *other, const char *word,
+                          size_t len) {
     enum { MAX_NAMES = 256 };
     const char *names[MAX_NAMES];
     size_t n = 0, dashes = word[1] == '-' ? 2 : 1;
@@ -267,7 +269,6 @@ static int unknown_option(const kt__syntax *syntax, const char *word, size_t len
         }
     }
     names[n++] = "help";
-    const other_name *other = find_other(syntax->command, word + dashes, len - dashes);
     if (other)
         return kt__cli_usage_error(syntax->command, "unknown option %.*s; here it is %s", (int)len,
                                    word, other->text);
@@ -288,7 +289,7 @@ static int take_option(parse *p, int argc, char **argv, int *i) {
     if (!it.opt) {
         const other_name *other = find_other(syntax->command, word + dashes, len - dashes);
         if (other && !other->text) return ignore_option(p, other, argc, argv, i);
-        return unknown_option(syntax, word, len);
+        return unknown_option(syntax, other, word, len);
     }
     p->quiet |= name_equals(it.opt->name, "quiet", 5);
     p->has_model |= name_equals(it.opt->name, "model", 5);
