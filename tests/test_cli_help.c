@@ -112,7 +112,7 @@ static void test_wrong_words(void **state) {
     cli_expect_error("help nothing-like-it", 2, "unknown command");
     cli_expect_error("-x", 2, "a command comes first");
     cli_expect_error("run hello", 2, "a prompt follows -p");
-    cli_expect_error("logits a b", 2, "unexpected word \"b\" after \"a\"");
+    cli_expect_error("logits a b", 2, "unexpected word \"b\": the model is named");
 }
 
 static void test_wrong_options(void **state) {

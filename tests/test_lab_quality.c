@@ -159,7 +159,7 @@ static void open_demo(kt__session *s) {
     kt_error err;
     assert_int_equal(kt__config_create(&opts.config, &err), KT_OK);
     opts.config->ctx = 64;
-    if (kt__session_open(&opts, NULL, s, &err) != KT_OK) fail_msg("%s", err.message);
+    if (kt__session_open(&opts, s, &err) != KT_OK) fail_msg("%s", err.message);
     kt__config_free(opts.config);
 }
 

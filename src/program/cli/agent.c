@@ -13,7 +13,7 @@ enum { MAX_TASK_BYTES = 16 << 20 };
 
 typedef struct agent_cmd {
     const char *task, *system;
-    bool quiet, verbose;
+    bool quiet;
 } agent_cmd;
 
 #define AT(member) offsetof(agent_cmd, member)
@@ -36,11 +36,6 @@ static const kt__opt task_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(quiet),
      .help = "on standard error only errors and questions"},
-    {.name = "verbose",
-     .brief = "v",
-     .kind = KT__OPT_ON,
-     .at = AT(verbose),
-     .help = "say what was decided: kernel tier, threads, batches, memory"},
 };
 
 /* The task from standard input where it is no terminal; *text is for kt__free. */
@@ -63,10 +58,9 @@ static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, kt__session_opts *se
     kt_status status;
     int code = 0;
     agent->quiet = cmd->quiet;
-    session_opts->verbose = cmd->verbose;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
     KT__TRY(read_task(cmd, &text, &err));
-    KT__TRY(kt__session_open(session_opts, NULL, &session, &err));
+    KT__TRY(kt__session_open(session_opts, &session, &err));
     if (!session.info.template_)
         KT__TRY(kt__fail(&err, KT_E_UNSUPPORTED,
                          "this model has no chat template: an agent needs a model that talks"));
@@ -88,6 +82,7 @@ static int agent_command(int argc, char **argv, kt__config *config) {
         {"Task", task_table, KT__COUNT(task_table), &cmd},
         kt__agent_opts_group(&agent),
         kt__sampling_opts_length_group(&sampling),
+        kt__session_opts_group(&session),
         kt__setting_opts(config, KT__OPTIONS_SIZES),
         kt__setting_opts(config, KT__OPTIONS_DRAFT),
         kt__lora_opts_group(&session.lora),

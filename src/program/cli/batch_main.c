@@ -258,7 +258,7 @@ static int run_batch(const batch_opts *opts, kt__session_opts *session, kt__samp
     KT__TRY(open_input(word, &fd, &err));
     kt__batch_input_open(&b.in, fd);
     KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
-    KT__TRY(kt__session_open(session, NULL, &b.session, &err));
+    KT__TRY(kt__session_open(session, &b.session, &err));
     kt__session_print_plan(&b.session, session, 0);
     set_up(&b, &sampling->params);
     run_all(&b);

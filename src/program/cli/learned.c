@@ -180,9 +180,9 @@ static int act_on_words(const learned_opts *opts, const char *const *words, size
             "thaw and delete",
             words[0]);
     kt_status status;
-    KT__TRY(kt__session_open(&opts->session, NULL, &session, &err));
-    KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, opts->session.config->model,
-                                session.engine, !actions[i].changes, &learner, &err));
+    KT__TRY(kt__session_open(&opts->session, &session, &err));
+    KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
+                                !actions[i].changes, &learner, &err));
     KT__TRY(actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err));
 out:
     kt_learner_close(learner);

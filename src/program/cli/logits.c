@@ -224,15 +224,12 @@ static int probe_main(int argc, char **argv, kt__config *config, const char *abo
                                .usage = "[MODEL | -m MODEL] [OPTIONS] < IDS.jsonl",
                                .about = about,
                                .groups = groups,
-                               .n_groups = KT__COUNT(groups),
-                               .max_words = 1};
-    const char *word = NULL;
-    size_t n_words = 0;
-    int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
+                               .n_groups = KT__COUNT(groups)};
+    int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
     kt__session session;
     kt_error err = {0};
-    if (kt__session_open(&session_opts, n_words ? word : NULL, &session, &err) != KT_OK) {
+    if (kt__session_open(&session_opts, &session, &err) != KT_OK) {
         code = kt__cli_fail(argv[0], &err);
     } else {
         code = probe_lines(argv[0], &session, &opts, probe);

@@ -78,7 +78,7 @@ enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
 
 typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
-    bool raw, json, interactive, profile, escapes, quiet, verbose, plain;
+    bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
     prompt_cache kept;
     kt__learn_opts learn;
@@ -145,11 +145,6 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(quiet),
      .help = "on standard error only warnings and errors: neither model nor figures"},
-    {.name = "verbose",
-     .brief = "v",
-     .kind = KT__OPT_ON,
-     .at = AT(verbose),
-     .help = "say what was decided: kernel tier, threads, batches, memory"},
     {.name = "plain",
      .kind = KT__OPT_ON,
      .at = AT(plain),
@@ -172,9 +167,8 @@ static const kt__opt prompt_table[] = {
 
 /* ---- the prompt ---- */
 
-/* What is said, from wherever; model: the word that names one, or NULL. */
+/* What is said, from wherever. */
 typedef struct prompt {
-    const char *model;
     const char *word; /* a prompt without -p, or "-"; NULL: none */
     char *text;       /* for kt__free; NULL: a conversation */
     size_t len;
@@ -182,16 +176,16 @@ typedef struct prompt {
 } prompt;
 
 /* `run MODEL`, `run MODEL TEXT`, `run -m MODEL TEXT`, `run -` */
-static kt_status take_words(const char *const *words, size_t n, bool has_model, prompt *p,
+static kt_status take_words(const char *const *words, size_t n, kt__config *config, prompt *p,
                             kt_error *err) {
     size_t i = 0;
-    if (i < n && !has_model && strcmp(words[i], "-") != 0) p->model = words[i++];
-    if (p->model && !kt__model_name_exists(p->model)) {
-        return kt__fail(err, KT_E_ARG,
-                        "no file and no model \"%.80s\": the first word is a model; a prompt "
-                        "follows -p, or the "
-                        "model",
-                        p->model);
+    if (i < n && !config->model && strcmp(words[i], "-") != 0) {
+        if (!kt__model_name_exists(words[i]))
+            return kt__fail(err, KT_E_ARG,
+                            "no file and no model \"%.80s\": the first word is a model; a prompt "
+                            "follows -p, or the model",
+                            words[i]);
+        KT__STEP(kt__config_set_model(config, words[i++], err));
     }
     if (i < n) p->word = words[i++];
     if (i == n) return KT_OK;
@@ -431,14 +425,14 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
 }
 
 static kt_status open_all(const kt__session_opts *session_opts, const run_opts *opts,
-                          const char *model, kt__session *session, kt_error *err) {
+                          kt__session *session, kt_error *err) {
     const kt__config *given = session_opts->config;
-    kt_status status = kt__session_open(session_opts, model, session, err);
+    kt_status status = kt__session_open(session_opts, session, err);
     if (status != KT_OK) return status;
     status = load_prompt_cache(&opts->kept, session->seq, err);
     if (status == KT_OK && given->learn)
-        status = kt__learn_opts_open(&opts->learn, given, model ? model : given->model,
-                                     session->engine, false, &session->learner, err);
+        status = kt__learn_opts_open(&opts->learn, given, session->engine, false, &session->learner,
+                                     err);
     if (status != KT_OK) kt__session_close(session);
     return status;
 }
@@ -480,7 +474,8 @@ static int run_opened(const kt__session_opts *session_opts, const run_opts *opts
                       kt__sampling_opts *sampling, kt__session *session) {
     if (!opts->quiet) {
         bool talks = !p->text || opts->interactive;
-        kt__session_print_plan(session, session_opts, talks ? kt__session_tok_s(session) : 0);
+        bool shown = talks && !session_opts->verbose;
+        kt__session_print_plan(session, session_opts, shown ? kt__session_tok_s(session) : 0);
     }
     kt__session_warn(session, session_opts);
     kt_engine_profile_enable(session->engine, opts->profile);
@@ -499,15 +494,14 @@ static int run_prompts(kt__session_opts *session_opts, run_opts *opts, kt__sampl
     kt_status status;
     int code = 0;
     opts->agent.quiet = opts->quiet;
-    session_opts->verbose = opts->verbose;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
-    KT__TRY(take_words(words, n_words, session_opts->config->model != NULL, &p, &err));
+    KT__TRY(take_words(words, n_words, session_opts->config, &p, &err));
     KT__TRY(take_gap(opts, &err));
     KT__TRY(get_prompt(opts, &p, &err));
     KT__TRY(get_system(opts, &p, &err));
     KT__TRY(kt__constraint_opts_finish(&opts->held, &opts->constraint, &err));
     KT__TRY(check_opts(opts, &p, &err));
-    KT__TRY(open_all(session_opts, opts, p.model, &session, &err));
+    KT__TRY(open_all(session_opts, opts, &session, &err));
     code = run_opened(session_opts, opts, &p, sampling, &session);
     kt__session_warn_of_cache(&session);
     kt_learner_close(session.learner);
@@ -525,6 +519,7 @@ static int run_command(int argc, char **argv, kt__config *config) {
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
+        kt__session_opts_group(&session),
         kt__sampling_opts_length_group(&sampling),
         kt__agent_opts_group(&opts.agent),
         prompt_cache_group(&opts.kept),

@@ -230,18 +230,14 @@ static int text_main(int argc, char **argv, kt__config *config, const text_comma
                                .usage = "[MODEL | -m MODEL] [OPTIONS] [< LINES.jsonl]",
                                .about = cmd->about,
                                .groups = groups,
-                               .n_groups = KT__COUNT(groups),
-                               .max_words = 1,
-                               .word = "MODEL"};
-    const char *word = NULL;
-    size_t n_words = 0;
-    int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
+                               .n_groups = KT__COUNT(groups)};
+    int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
     kt_ctx *ctx;
     kt_model *model;
     kt_error err = {0};
     config->threads = 1;
-    if (kt__command_open_model(config, n_words ? word : NULL, true, &ctx, &model, &err) != KT_OK)
+    if (kt__command_open_model(config, true, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail(argv[0], &err);
     if (!opts.prompt && !opts.ids)
         code = run_lines(argv[0], cmd->remedy, model, &opts, cmd->run_line);

@@ -346,8 +346,8 @@ static kt_status open_plan(auto_plan *p, kt_error *err) {
     opts.config->exact = true;
     opts.config->threads = p->opts->n_threads;
     opts.config->ctx = kt__text_score_ctx(&p->score);
-    KT__TRY(kt__session_open(&opts, NULL, &p->session, err));
-    KT__TRY(kt__session_open(&opts, NULL, &p->base, err));
+    KT__TRY(kt__session_open(&opts, &p->session, err));
+    KT__TRY(kt__session_open(&opts, &p->base, err));
     KT__TRY(kt__calibration_ids(p->session.model, p->opts->text, p->opts->parse_special,
                                 TEXT_TOKENS, &p->ids, &p->score.n_tokens, err));
     p->score.tokens = p->ids;

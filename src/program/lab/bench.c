@@ -320,7 +320,7 @@ static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
     if (o->preset)
         status = open_preset(o, s, err);
     else
-        status = kt__command_open_model(o->config, NULL, false, &s->ctx, &s->model, err);
+        status = kt__command_open_model(o->config, false, &s->ctx, &s->model, err);
     return status == KT_OK ? kt__lora_set_open(&o->lora, s->model, &s->lora, err) : status;
 }
 

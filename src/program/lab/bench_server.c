@@ -236,7 +236,7 @@ static kt_status open_target(load *l, kt_error *err) {
     if (strcmp(l->opts.server, "none") != 0)
         return kt__target_read(&l->target, l->opts.server, err);
     l->session_opts.many = true;
-    status = kt__session_open(&l->session_opts, NULL, &l->session, err);
+    status = kt__session_open(&l->session_opts, &l->session, err);
     if (status == KT_OK) status = kt_engine_start(l->session.engine, err);
     l->target.engine = l->session.engine;
     return status;

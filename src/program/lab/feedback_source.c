@@ -111,7 +111,7 @@ kt_status kt__feedback_maker_open(const kt__feedback_opts *opts, kt__feedback_ma
     KT__TRY(kt__config_create(&config, err));
     config->model = opts->model;
     config->threads = opts->n_threads;
-    KT__TRY(kt__command_open_model(config, NULL, false, &m->ctx, &m->model, err));
+    KT__TRY(kt__command_open_model(config, false, &m->ctx, &m->model, err));
     KT__TRY(kt__calibration_ids(m->model, opts->text, opts->parse_special, most, &ids, &n, err));
     KT__TRY(kt__calibration_open(m->model, ids, n, true, &m->calibration, err));
     m->source.scratch_bytes = m->ctx->kernels->mm_scratch_bytes;

@@ -145,7 +145,7 @@ static kt_status gather_model(const imatrix_opts *o, kt__config *model_opts, kt_
     size_t n = 0;
     kt_status status;
     model_opts->threads = o->n_threads;
-    KT__TRY(kt__command_open_model(model_opts, NULL, false, &ctx, &model, err));
+    KT__TRY(kt__command_open_model(model_opts, false, &ctx, &model, err));
     KT__TRY(refuse_experts(model, err));
     KT__TRY(kt__calibration_ids(model, o->text, o->parse_special,
                                 (size_t)o->n_chunks * KT__CALIBRATION_CHUNK, &ids, &n, err));

@@ -88,7 +88,7 @@ kt_status kt__judge_open_other(const kt__session_opts *opts, const char *path, k
     config.load_in = "as-is"; /* the base is what others are measured by */
     config.kv_type = config.kv_keys = config.kv_values = NULL;
     config.kv_tail = -1;
-    return kt__session_open(&other, NULL, out, err);
+    return kt__session_open(&other, out, err);
 }
 
 /* ---- printing ---- */

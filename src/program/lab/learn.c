@@ -291,7 +291,7 @@ static kt_status run_learning(const learn_opts *o, const kt__session_opts *sessi
                               const char *file, learning *l, kt_error *err) {
     const kt__lesson_own own = {.n = o->n_own, .seed = o->seed};
     kt_status status;
-    KT__TRY(kt__session_open(session_opts, NULL, &l->session, err));
+    KT__TRY(kt__session_open(session_opts, &l->session, err));
     KT__TRY(kt__lesson_read(&l->lesson, l->session.engine, file, err));
     if (o->measure) KT__TRY(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
     if (o->n_own > 0 && kt__lesson_count(&l->lesson, KT__SAMPLE_REPLAY) == 0)

@@ -207,7 +207,7 @@ static int merge_with(const struct merge_opts *o, kt__config *config) {
     if (!o->model || !o->target || !o->lora.files.n)
         return kt__cli_usage_error("merge", "-m, --lora and -o are needed");
     config->model = o->model;
-    if (kt__command_open_model(config, NULL, false, &ctx, &model, &err) != KT_OK)
+    if (kt__command_open_model(config, false, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail("merge", &err);
     int code = merge_opened(o, model, &m);
     kt__lora_set_close(&m.set);

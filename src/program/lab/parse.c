@@ -274,7 +274,7 @@ static int parse_with_model(const kt__config *opts) {
     kt_ctx *ctx;
     kt_model *model;
     kt_model_info info;
-    if (kt__command_open_model(opts, NULL, true, &ctx, &model, &err) != KT_OK)
+    if (kt__command_open_model(opts, true, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail("parse", &err);
     kt_model_get_info(model, &info);
     int code = info.template_ ? parse_with(info.template_, strlen(info.template_))

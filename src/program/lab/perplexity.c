@@ -101,7 +101,7 @@ static kt_status open_all(const perplexity_opts *o, kt__session_opts *session_op
     kt_status status = KT_OK;
     if (o->base && !is_gguf(o->base)) KT__TRY(open_base_file(o, j, t, err));
     session_opts->config->ctx = kt__text_score_ctx(t);
-    KT__TRY(kt__session_open(session_opts, NULL, &j->session, err));
+    KT__TRY(kt__session_open(session_opts, &j->session, err));
     if (t->base_file) {
         KT__TRY(same_vocabulary(o, j->base_file.n_vocab, j->session.info.n_vocab, err));
     } else {
@@ -146,7 +146,7 @@ static kt_status judge_choices(const perplexity_opts *o, kt__session_opts *sessi
     double low, high;
     if (!session_opts->config->ctx) session_opts->config->ctx = 2048;
     kt_status status = kt__choice_tasks_read(o->choices, &tasks, err);
-    if (status == KT_OK) status = kt__session_open(session_opts, NULL, &j->session, err);
+    if (status == KT_OK) status = kt__session_open(session_opts, &j->session, err);
     if (status == KT_OK) kt__interrupt_watch(j->session.engine);
     for (; i < tasks.n && status == KT_OK; i++) {
         bool right = false;

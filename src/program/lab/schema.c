@@ -283,7 +283,7 @@ static int schema_command(int argc, char **argv, kt__config *config) {
     kt_error err = {0};
     config->threads = 1;
     kt_status status = KT_OK;
-    if (config->model) status = kt__command_open_model(config, NULL, true, &ctx, &model, &err);
+    if (config->model) status = kt__command_open_model(config, true, &ctx, &model, &err);
     c.model = model;
     if (status == KT_OK && model) status = prepare_vocab(&c, &err);
     code = status == KT_OK ? check_all(&c, &opts, file) : kt__cli_fail("schema", &err);

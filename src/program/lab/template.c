@@ -87,7 +87,7 @@ static kt_status render_model(const kt__config *opts, const char *json, size_t j
                               prompt *out, kt_error *err) {
     kt_ctx *ctx;
     kt_model *model;
-    kt_status status = kt__command_open_model(opts, NULL, true, &ctx, &model, err);
+    kt_status status = kt__command_open_model(opts, true, &ctx, &model, err);
     if (status != KT_OK) return status;
     status = kt_chat_render_json(model, json, json_len, &out->text, &out->len, err);
     kt_model_close(model);

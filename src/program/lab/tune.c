@@ -251,7 +251,7 @@ static int run_tune(tune_opts *opts) {
     kt__topology_detect(&topology); /* threads beyond the cores are tried, too */
     opts->config->threads_batch = topology.n_logical < KT__POOL_MAX_THREADS ? topology.n_logical
                                                                             : KT__POOL_MAX_THREADS;
-    KT__TRY(kt__command_open_model(opts->config, NULL, false, &t.ctx, &t.model, &err));
+    KT__TRY(kt__command_open_model(opts->config, false, &t.ctx, &t.model, &err));
     kt_model_get_info(t.model, &info);
     t.file = strcmp(info.path, "(demo)") ? info.path : NULL;
     if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));

@@ -37,15 +37,6 @@ kt__place_asked kt__command_asks(const kt__config *config) {
                              .is_driven = true};
 }
 
-kt_status kt__command_find_model(const kt__config *config, const char *word, char **path,
-                                 kt_error *err) {
-    *path = NULL;
-    if (word && config->model)
-        return kt__fail(err, KT_E_ARG, "two models: \"%.200s\" and -m \"%.200s\"", word,
-                        config->model);
-    return kt__model_name_find(word ? word : config->model, config->load_in, path, err);
-}
-
 kt_status kt__command_open_ctx(const kt__config *config, int n_threads_max, kt_ctx **ctx,
                                kt_error *err) {
     const kt__place_asked asked = kt__command_asks(config);
@@ -62,14 +53,14 @@ out:
     return status;
 }
 
-kt_status kt__command_open_model(const kt__config *config, const char *word, bool vocab_only,
-                                 kt_ctx **ctx, kt_model **model, kt_error *err) {
+kt_status kt__command_open_model(const kt__config *config, bool vocab_only, kt_ctx **ctx,
+                                 kt_model **model, kt_error *err) {
     char *path = NULL;
     kt_status status;
     *ctx = NULL;
     *model = NULL;
     KT__TRY(kt__command_open_ctx(config, (int)config->threads_batch, ctx, err));
-    KT__TRY(kt__command_find_model(config, word, &path, err));
+    KT__TRY(kt__model_name_find(config->model, config->load_in, &path, err));
     KT__TRY(kt__place_open_model(config, *ctx, path, vocab_only, model, err));
 out:
     kt__free(path);

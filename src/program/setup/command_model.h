@@ -11,16 +11,11 @@
 kt__place_asked kt__command_asks(const kt__config *config);
 /* The priority of the settings for the calling thread, once the context is open. */
 kt_status KT_CHECKED kt__command_set_priority(const kt__config *config, kt_error *err);
-/* The model that is meant by a word without -m (NULL: none) or by -m. *path NULL: the demo model; for
- * kt__free. */
-kt_status KT_CHECKED kt__command_find_model(const kt__config *config, const char *word, char **path,
-                                            kt_error *err);
 /* The context that the settings ask for: tier, threads, processors, priority. */
 kt_status KT_CHECKED kt__command_open_ctx(const kt__config *config, int n_threads_max, kt_ctx **ctx,
                                           kt_error *err);
 /* A context and the model in it. On failure both are NULL. Close with kt_model_close, kt_ctx_close. */
-kt_status KT_CHECKED kt__command_open_model(const kt__config *config, const char *word,
-                                            bool vocab_only, kt_ctx **ctx, kt_model **model,
-                                            kt_error *err);
+kt_status KT_CHECKED kt__command_open_model(const kt__config *config, bool vocab_only, kt_ctx **ctx,
+                                            kt_model **model, kt_error *err);
 
 #endif

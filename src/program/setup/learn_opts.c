@@ -23,11 +23,11 @@ kt__opt_group kt__learn_opts_group(kt__learn_opts *opts) {
     return (kt__opt_group){"What was learned", table, KT__COUNT(table), opts};
 }
 
-static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, const char *model,
-                             kt__config *c, char *folder, size_t size, kt_error *err) {
+static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, kt__config *c,
+                             char *folder, size_t size, kt_error *err) {
     char own[32];
     snprintf(own, sizeof own, "uid:%u", (unsigned)getuid());
-    if (model) KT__STEP(kt__config_set_model(c, model, err));
+    if (given->model) KT__STEP(kt__config_set_model(c, given->model, err));
     KT__STEP(kt__config_set(c, "learning.enabled", "true", "--learn", err));
     if (given->learn_dir)
         KT__STEP(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
@@ -37,14 +37,13 @@ static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given
 }
 
 kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
-                              const char *model, kt_engine *engine, bool read_only,
-                              kt_learner **out, kt_error *err) {
+                              kt_engine *engine, bool read_only, kt_learner **out, kt_error *err) {
     char folder[4096];
     kt__config *c = NULL;
     kt_status status;
     *out = NULL;
     KT__TRY(kt__config_create(&c, err));
-    KT__TRY(find_folder(opts, given, model, c, folder, sizeof folder, err));
+    KT__TRY(find_folder(opts, given, c, folder, sizeof folder, err));
     const kt_learner_params params = {.dir = folder,
                                       .max_entries = (uint64_t)c->learn_entries,
                                       .max_bytes = c->learn_bytes,

@@ -16,10 +16,9 @@ typedef struct kt__learn_opts {
 
 /* --namespace; --learn and --learn-dir are settings */
 kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
-/* given: what options said of learning; model: the file or name that was given, or NULL. The learner
- * is closed before the engine. */
+/* given: what options said of the model and of learning. The learner is closed before the engine. */
 kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
-                                         const char *model, kt_engine *engine, bool read_only,
-                                         kt_learner **out, kt_error *err);
+                                         kt_engine *engine, bool read_only, kt_learner **out,
+                                         kt_error *err);
 
 #endif

@@ -13,14 +13,25 @@
 #include "term/interrupt.h"
 #include "term/safe_text.h"
 
+kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
+    static const kt__opt table[] = {
+        {.name = "verbose",
+         .brief = "v",
+         .kind = KT__OPT_ON,
+         .at = offsetof(kt__session_opts, verbose),
+         .help = "say what was decided: kernel tier, threads, batches, memory"},
+    };
+    return (kt__opt_group){"Messages", table, KT__COUNT(table), opts};
+}
+
 /* ---- opening ---- */
 
 /* The files that are meant; *draft is "" for the demo model, NULL for none. */
-static kt_status find_files(const kt__session_opts *opts, const char *word, char **path,
-                            char **draft, kt_error *err) {
+static kt_status find_files(const kt__session_opts *opts, char **path, char **draft,
+                            kt_error *err) {
     const kt__config *c = opts->config;
     *draft = NULL;
-    kt_status status = kt__command_find_model(c, word, path, err);
+    kt_status status = kt__model_name_find(c->model, c->load_in, path, err);
     if (status != KT_OK || !c->draft_model || c->draft <= 0) return status;
     status = kt__model_name_find(c->draft_model, NULL, draft, err);
     if (status != KT_OK || *draft) return status;
@@ -28,13 +39,12 @@ static kt_status find_files(const kt__session_opts *opts, const char *word, char
     return *draft ? KT_OK : kt__fail_nomem(err, "a path", 1);
 }
 
-static kt_status open_place(const kt__session_opts *opts, const char *word, kt__session *s,
-                            kt_error *err) {
+static kt_status open_place(const kt__session_opts *opts, kt__session *s, kt_error *err) {
     kt__place_asked asked = kt__command_asks(opts->config);
     char *path = NULL, *draft = NULL;
     kt_status status;
     KT__TRY(kt__config_finish_own(opts->config, err));
-    KT__TRY(find_files(opts, word, &path, &draft, err));
+    KT__TRY(find_files(opts, &path, &draft, err));
     asked.path = path;
     asked.draft_path = draft;
     asked.is_single = !opts->many;
@@ -51,14 +61,13 @@ out:
     return status;
 }
 
-kt_status kt__session_open(const kt__session_opts *opts, const char *word, kt__session *out,
-                           kt_error *err) {
+kt_status kt__session_open(const kt__session_opts *opts, kt__session *out, kt_error *err) {
     kt_status status;
     memset(out, 0, sizeof *out);
     /* this program owns its process: a model file truncated in use becomes an error, not a
      * SIGBUS */
     KT__TRY(kt_install_fault_guard(err));
-    KT__TRY(open_place(opts, word, out, err));
+    KT__TRY(open_place(opts, out, err));
     out->reproducible = !opts->config->blas;
     KT__TRY(kt__command_set_priority(opts->config, err));
     if (!opts->many) KT__TRY(kt_seq_open(out->engine, &out->seq, err));

@@ -11,11 +11,11 @@
 #include "setup/place.h"
 #include "setup/setting_opts.h"
 
-/* Made of the groups of setting_opts.h over `config`, and of kt__lora_opts_group. */
+/* Made of the groups of setting_opts.h over `config`, of kt__session_opts_group and kt__lora_opts_group. */
 typedef struct kt__session_opts {
     kt__config *config;
     bool many;          /* set by a command that submits requests: no sequence is opened */
-    bool verbose;       /* the plan with all that was decided */
+    bool verbose;       /* -v: the plan with all that was decided */
     kt__lora_opts lora; /* of commands that have its group, which free it */
 } kt__session_opts;
 
@@ -33,9 +33,10 @@ typedef struct kt__session {
     bool reproducible;   /* the same bytes on every machine: not with --blas */
 } kt__session;
 
-/* word: a model named without -m, or NULL. On failure everything is closed. */
-kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *word,
-                                      kt__session *out, kt_error *err);
+kt__opt_group kt__session_opts_group(kt__session_opts *opts); /* -v */
+/* On failure everything is closed. */
+kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, kt__session *out,
+                                      kt_error *err);
 void kt__session_close(kt__session *session);
 /* On stderr, where something went wrong with the disk cache. */
 void kt__session_warn_of_cache(const kt__session *session);
