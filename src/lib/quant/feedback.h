@@ -35,7 +35,8 @@ typedef struct kt__feedback {
 } kt__feedback;
 
 /* w[n_row][n_col], n_row <= KT__FEEDBACK_ROWS, into rows of blocks at dst. how->importance is not
- * used. room: kt__feedback_room floats. scratch: what fb->spread asks for. The bytes do not depend on how rows are grouped. */
+ * used. room: kt__feedback_room floats. scratch: what fb->spread asks for. The bytes do not depend
+ * on how rows are grouped. */
 void kt__quantize_rows_feedback(kt__type type, const kt__encoding *how, const kt__feedback *fb,
                                 const float *w, int n_row, void *dst, float *room, void *scratch);
 size_t kt__feedback_room(int64_t n_col);

@@ -394,7 +394,9 @@ static bool make_feedback_space(const weights_state *s, worker_space *w) {
 }
 
 static kt_status make_spaces(weights_state *s, kt_error *err) {
-    size_t n = largest_piece(s->job->plan);
+    size_t n = largest_piece(s->job->plan), bytes = 12 * n;
+    if (s->job->feedback)
+        bytes += 4 * kt__feedback_room(longest_feedback(s)) + s->job->feedback->scratch_bytes;
     s->spaces = kt__calloc((size_t)s->job->n_threads, sizeof *s->spaces);
     if (!s->spaces) return kt__fail_nomem(err, "threads", 0);
     for (int i = 0; i < s->job->n_threads; i++) {
@@ -402,7 +404,7 @@ static kt_status make_spaces(weights_state *s, kt_error *err) {
         *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), NULL, NULL};
         bool good = w->raw && w->encoded && w->values;
         if (!good || (s->job->feedback && !make_feedback_space(s, w)))
-            return kt__fail_nomem(err, "a thread's buffers", 12 * n);
+            return kt__fail_nomem(err, "a thread's buffers", bytes);
     }
     return KT_OK;
 }

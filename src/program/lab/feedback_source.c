@@ -9,7 +9,9 @@
 #include "lab/calibration_text.h"
 #include "lab/hessian.h"
 
-enum { DEFAULT_TOKENS = 32768, SEED_CALIBRATION = 0x63616c69 };
+/* The seed is raised when the bytes that follow from the same ids change: a file that was begun with
+ * other ones is not continued. */
+enum { DEFAULT_TOKENS = 32768, SEED_CALIBRATION = 0x63616c6a };
 
 typedef struct input_moments {
     kt__hessian hessian;
