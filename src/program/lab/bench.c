@@ -39,6 +39,7 @@ typedef struct list {
 typedef struct bench_opts {
     kt__config *config;
     kt__lora_opts lora;
+    kt__report_opts report;
     const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads, *ubatches, *kv_modes;
     int32_t n_runs;
     int format;
@@ -544,12 +545,14 @@ static int bench_all(bench_opts *o) {
     kt__bench_report *reports = NULL;
     int code = 0, n = 0;
     KT__TRY(read_grid(o, &g, &err));
+    KT__TRY(kt__report_check(&o->report, &err));
     KT__TRY(split_models(o->config->model, &models, &err));
     KT__TRY(split_words("--isa", o->config->isa, &tiers, &err));
     reports = kt__calloc((size_t)(models.n * tiers.n), sizeof *reports);
-    if (!reports) status = kt__fail_nomem(&err, "the reports", sizeof *reports);
-    if (status == KT_OK) status = bench_each(o, &g, &models, &tiers, reports, &n, &err);
-    if (status == KT_OK) code = kt__bench_print(reports, n, (kt__bench_format)o->format);
+    if (!reports) KT__TRY(kt__fail_nomem(&err, "the reports", sizeof *reports));
+    KT__TRY(bench_each(o, &g, &models, &tiers, reports, &n, &err));
+    code = kt__bench_print(reports, n, (kt__bench_format)o->format);
+    if (code == 0) KT__TRY(kt__bench_write_report(&o->report, reports, n, &err));
 out:
     if (status != KT_OK) code = kt__cli_fail("bench", &err);
     for (int i = 0; i < n; i++) kt__free(reports[i].rows);
@@ -562,6 +565,7 @@ out:
 static int bench_command(int argc, char **argv, kt__config *config) {
     if (kt__bench_wants_server(argc, argv)) return kt__bench_server(argc, argv, config);
     bench_opts opts = {.config = config,
+                       .report = kt__report_opts_of(argc, argv),
                        .quant = "q4_k_m",
                        .prompts = "512",
                        .gens = "128",
@@ -571,6 +575,7 @@ static int bench_command(int argc, char **argv, kt__config *config) {
                        .n_runs = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
+        kt__report_opts_group(&opts.report),
         kt__lora_opts_group(&opts.lora),
         kt__setting_opts_one(config, "Slices of prompts", KT__SETTING_batch),
         kt__setting_opts_one(config, "Keys alone", KT__SETTING_kv_keys),
@@ -598,6 +603,7 @@ static int bench_command(int argc, char **argv, kt__config *config) {
             "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
             "  kentang bench -m model.gguf -p 512 -n 64 -d 0,16384 --kv f16,q8,q4\n"
             "  kentang bench -m a.gguf,b.gguf --isa sse41,avx2        several models and tiers\n"
+            "  kentang bench -t 1,2 -d 0,512 -b 1,4 --report speed.html        plots as well\n"
             "  kentang bench --preset llama-3.2-3b --quant q4_k_m     before a download\n"
             "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
             "                                      (kentang bench --server URL --help)",

@@ -8,6 +8,7 @@
 #include <kentang.h>
 
 #include "host/noise.h"
+#include "lab/report_file.h"
 
 enum { KT__BENCH_MAX_RUNS = 100 };
 
@@ -61,5 +62,9 @@ void kt__bench_set_limit(const kt_model *model, const kt_engine_info *engine, kt
 typedef enum kt__bench_format { KT__BENCH_MD, KT__BENCH_JSON, KT__BENCH_CSV } kt__bench_format;
 /* One table of n reports on stdout, warnings on stderr; the exit code. */
 int kt__bench_print(const kt__bench_report *reports, int n, kt__bench_format format);
+/* The same as a page, with plots by each dimension of the grid that has more than one value; nothing
+ * without a path. n >= 1. */
+kt_status KT_CHECKED kt__bench_write_report(const kt__report_opts *opts,
+                                            const kt__bench_report *reports, int n, kt_error *err);
 
 #endif

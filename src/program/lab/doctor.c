@@ -13,6 +13,7 @@
 #include "host/textfile.h"
 #include "lab/advice.h"
 #include "lab/json_number.h"
+#include "lab/machine.h"
 #include "lab/measure.h"
 #include "kernels/dispatch.h"
 
@@ -63,16 +64,6 @@ typedef struct report {
 
 /* ---- finding out ---- */
 
-/* The word in brackets: "always [madvise] never"; "" where the file is missing. */
-static void read_thp(char *out, size_t size) {
-    char line[64];
-    out[0] = '\0';
-    if (!kt__text_line("", "/sys/kernel/mm/transparent_hugepage", "enabled", line, sizeof line))
-        return;
-    const char *open = strchr(line, '[');
-    if (open) snprintf(out, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
-}
-
 static kt_status choose_tier(report *r, kt_error *err) {
     const char *wanted = getenv("KENTANG_ISA");
     kt_status status = kt__kernels_select(&r->cpu, wanted, &r->kernels, r->tier_why,
@@ -95,7 +86,7 @@ static kt_status look_at_machine(report *r, int n_threads, kt_error *err) {
         r->n_threads = n_threads;
         snprintf(r->threads_why, sizeof r->threads_why, "as asked");
     }
-    read_thp(r->thp, sizeof r->thp);
+    kt__machine_thp(r->thp, sizeof r->thp);
     (void)kt__text_line("", "/sys/devices/system/cpu/cpu0/cpufreq", "scaling_governor", r->governor,
                         sizeof r->governor);
     return choose_tier(r, err);
