@@ -3,13 +3,15 @@
 
 usage: serve_soak.py KENTANG [SECONDS] [CLIENTS]      (Python's standard library only)
 
-Clients that read fast, read slowly, cancel, go away in the middle, send nonsense, open a connection and say nothing, or
-ask and never read run at once. The server is killed four times in the first half and started again over the same socket
+Clients that read fast, read slowly, cancel, go away in the middle, ask for JSON by a schema, teach corrections, send
+nonsense, open a connection and say nothing, or ask and never read run at once. The server is killed four times in the first half and started again over the same socket
 and disk cache; HTTP is on TCP and on a Unix socket by turns. What must hold:
 - each request of a client that stays has exactly one end: an answer, a refusal, or (only where the server was killed) a
   cut connection; each X-Request-Id is in the log once;
 - an answer is whole, and equals every other answer to the same request: streamed or not, whatever the interface and the
   dialect, before and after each kill, alone or among hundreds; a cut stream is the beginning of it;
+- JSON by a schema parses; what was taught and acknowledged is answered from then on, after each kill too, and changes
+  nobody else's answer;
 - a prompt from before a kill is found in the disk cache after it;
 - in the second half, memory, descriptors and threads stay what they were; at the end nothing runs or waits, SIGTERM lets
   answers that have begun end, the exit code is 0, and no sanitizer has spoken.
@@ -81,6 +83,18 @@ REQUESTS = make_requests()
 PROBE = ("chat", " ".join(random.Random(2).choice(WORDS) for _ in range(300)), 20, 3)
 
 
+SCHEMAS = [
+    {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
+     "required": ["name", "age"], "additionalProperties": False},
+    {"type": "array", "items": {"enum": ["red", "green", 3, None]}, "minItems": 2, "maxItems": 4, "uniqueItems": True},
+    {"type": "object", "properties": {"ok": {"type": "boolean"}, "at": {"type": "string", "pattern": "^[a-c]{2,5}$"}},
+     "required": ["ok"], "additionalProperties": False}]
+FORMS = [(f"schema{i}", f"{first} {second}", 80, seed) for i in range(len(SCHEMAS)) for seed in (None, 1)
+         for first in WORDS[:4] for second in WORDS[4:7]]
+SCHOOLS = [f"school-{i}" for i in range(16)]
+taught = {school: {} for school in SCHOOLS} # {question: its answer, None where a kill cut the acknowledgement}
+
+
 def check(request, text, finish, where):
     finish = FINISH.get(finish, finish)
     if finish not in ("stop", "length"):
@@ -109,7 +123,8 @@ class Life:
         listen = f"unix:{directory}/http.sock" if over_unix else f"127.0.0.1:{port}"
         options = ["limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
                    "limits.connections_per_peer=3000", "limits.queue=400", "drain_s=240", f"cache.dir={directory}/cache",
-                   "cache.max=256M", "limits.output=16K"]
+                   "cache.max=256M", "limits.output=16K", "learning.enabled=true", f"learning.dir={directory}/learned",
+                   "learning.namespaces=" + ",".join(SCHOOLS)] # shared: a client has another name on each interface
         environment = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:malloc_context_size=8:" +
                            os.environ.get("ASAN_OPTIONS", ""))
         with open(self.log_path, "w") as log:
@@ -166,7 +181,9 @@ life = None
 def line_request(request, stream, **more):
     form, text, n, seed = request
     body = {"max_tokens": n, "stream": stream, **({"temperature": 0} if seed is None else {"seed": seed}), **more}
-    return dict(body, **({"messages": [{"role": "user", "content": text}]} if form == "chat" else {"prompt": text}))
+    if form.startswith("schema"):
+        body["json_schema"] = SCHEMAS[int(form[6:])]
+    return dict(body, **({"prompt": text} if form == "text" else {"messages": [{"role": "user", "content": text}]}))
 
 
 def begin_life(number, port):
@@ -321,6 +338,84 @@ def lines(at, rng, slow=False, leave=False, cancel=False):
             problem(f"lines: {n} requests, ends {dict(ends)}")
 
 
+def form(at, rng):
+    """JSON by a schema, over either interface."""
+    request = rng.choice(FORMS)
+    where = f"{at.interface} {request[0]}"
+    with (at.http() if rng.random() < 0.5 else at.lines()) as s:
+        count("asked")
+        if isinstance(s, Http):
+            status, headers = s.ask("/v1/chat/completions", line_request(request, False))
+            data = s.body()
+            if status != 200:
+                if not refused(status, headers, where):
+                    problem(f"{where}: {status} {data[:200]}")
+                    count("failed")
+                return
+            choice = json.loads(data)["choices"][0]
+            text, finish = choice["message"]["content"], choice["finish_reason"]
+            finished(headers, "answered")
+        else:
+            s.send(json.dumps(line_request(request, False)).encode() + b"\n")
+            answer = json.loads(s.line())
+            if "error" in answer:
+                busy = answer["error"]["code"] in ("KT_E_BUSY", "KT_E_STATE")
+                if not busy:
+                    problem(f"{where}: {answer['error']}")
+                return count("refused" if busy else "failed")
+            text, finish = answer["text"], answer["finish_reason"]
+            count("answered")
+    check(request, text, finish, where)
+    if FINISH.get(finish, finish) == "stop":
+        json.loads(text)
+    count("forms")
+
+
+def ask_taught(h, namespace, question):
+    """(id, text), or None where it was refused."""
+    body = {"messages": [{"role": "user", "content": question}], "max_tokens": 24, "temperature": 0,
+            "adapter": namespace}
+    status, headers = h.ask("/v1/chat/completions", body)
+    data = h.body()
+    if status != 200:
+        if not refused(status, headers, "taught"):
+            problem(f"taught: {status} {data[:200]}")
+        return None
+    answer = json.loads(data)
+    return answer["id"], answer["choices"][0]["message"]["content"].strip()
+
+
+TAUGHT_MAX = 20 # of a namespace
+
+
+def teach(at, rng):
+    """Corrects an answer in a shared namespace, or asks again what was corrected."""
+    namespace = rng.choice(SCHOOLS)
+    mine = taught[namespace]
+    known_ones = [question for question, answer in list(mine.items()) if answer is not None]
+    with at.http() as h:
+        if known_ones and (len(mine) >= TAUGHT_MAX or rng.random() < 0.6):
+            question = rng.choice(known_ones)
+            got = ask_taught(h, namespace, question)
+            if got and got[1] != mine[question]:
+                problem(f"taught {mine[question]!r} to {question!r}, answered {got[1]!r}")
+            return count("asked what was taught")
+        question = f"Where is the {rng.choice(WORDS)} {rng.choice('abcdefgh')}{rng.randrange(100, 999)}?"
+        got = ask_taught(h, "none", question) # nothing was learned yet: its name is unknown
+        if question in mine or not got:
+            return None
+        answer = f"It is at number {rng.randrange(100, 999)}, {rng.choice(WORDS)} street."
+        mine[question] = None
+        status, headers = h.ask("/v1/feedback", {"response_id": got[0], "correction": answer, "namespace": namespace})
+        data = h.body()
+        if status == 200:
+            mine[question] = answer
+            count("taught")
+        elif not refused(status, headers, "feedback"):
+            problem(f"feedback: {status} {data[:200]}")
+    return None
+
+
 NONSENSE = [b'{"prompt":', b"[[[[[[[[", b'{"prompt":7}', b'{"messages":[{"role":[],"content":{}}]}', b"\xff\xfe\0\0",
             b'{"prompt":"x","max_tokens":-7}', b'{"model":"../../etc/passwd","prompt":"x"}', b'"' * 999, b"{}" * 500,
             b'{"op":"nothing"}', b'{"prompt":"x","n":1000000}', b"[" * 100000, b"a" * 300000]
@@ -403,8 +498,8 @@ def watch(at, rng):
 
 KINDS = [(http_whole, {}, 4), (http_stream, {}, 4), (http_stream, {"slow": True}, 2), (http_stream, {"leave": True}, 1),
          (lines, {}, 4), (lines, {"slow": True}, 2), (lines, {"leave": True}, 1), (lines, {"cancel": True}, 1),
-         (nonsense, {}, 2), (half_open, {}, 3), (stuck, {}, 1), (come_and_go, {}, 1), (watch, {}, 1)]
-ASKING = (http_whole, http_stream, lines)
+         (form, {}, 3), (teach, {}, 3), (nonsense, {}, 2), (half_open, {}, 3), (stuck, {}, 1), (come_and_go, {}, 1), (watch, {}, 1)]
+ASKING = (http_whole, http_stream, lines, form)
 
 
 def client(number):
@@ -473,9 +568,9 @@ def drain(at):
                 for line in h.lines():
                     if line:
                         piece, reason, _ = dialect.line(line)
-                        text, finish = text + piece, reason or finish
-                        if piece and begun:
+                        if piece and not text: # once: the others have not begun yet
                             begun.release()
+                        text, finish = text + piece, reason or finish
                 check(request, text, finish, "drain, HTTP")
         except (Cut, Late, ValueError, KeyError) as error:
             problem(f"drain: {error}")
