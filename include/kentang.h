@@ -126,6 +126,7 @@ typedef struct kt_request_params kt_request_params;
 typedef struct kt_sampler kt_sampler;
 typedef struct kt_adapter kt_adapter;
 typedef struct kt_recall kt_recall;
+typedef struct kt_bank kt_bank;
 typedef struct kt_learner kt_learner;
 
 /* The largest values that parameters may have; more is KT_E_ARG. */
@@ -405,6 +406,28 @@ KT_API void kt_recall_keep_uses(kt_recall *recall, const kt_recall *before);
 KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n,
                                            size_t first, const kt_adapter_use *adapters,
                                            size_t n_adapters, int8_t *keys, kt_error *err);
+
+/* ---- the bank of corrections -------------------------------------------------------------------
+ *
+ * What was corrected, each with the words that say what it is about, its subject: those that question and
+ * answer share, without words that many texts have; names alone where there are any (docs/LEARNING.md).
+ * An entry opens for a conversation if its subject is in a user's message of that. It is a pure
+ * function of the conversation's text and of the entries. Of corrections of the same question the last
+ * one counts. kt_learner_get gives one; kt_request_params.notes puts the entries that open into a prompt.
+ *
+ * Threads: every call of this section, from any thread. */
+
+typedef struct kt_bank_info {
+    uint64_t n_entries;
+    uint64_t n_scoped;   /* with a subject: the others open for nothing */
+    uint64_t n_replaced; /* by a later correction of the same question */
+    uint64_t bytes;      /* in memory */
+} kt_bank_info;
+
+/* One more owner, who closes it too; returns bank. Both take NULL. */
+KT_API kt_bank *kt_bank_hold(kt_bank *bank);
+KT_API void kt_bank_close(kt_bank *bank);
+KT_API void kt_bank_get_info(kt_bank *bank, kt_bank_info *out);
 
 /* ---- text ------------------------------------------------------------------------------------
  *
@@ -1499,7 +1522,7 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
     X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params)            \
     X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \
     X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
-    X(kt_recall_pairs) X(kt_recall_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
+    X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
     X(kt_learned_version) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
     X(kt_recommendation) X(kt_profile_phase) X(kt_profile) X(kt_cache_params) X(kt_cache_stats)
 

@@ -1,0 +1,51 @@
+/* Corrections, and which of them a text is about.
+ *
+ * Owns: entries (question, answer, and the words that say what they are about), an index from words
+ * to entries, and the test whether an entry's subject is in a text. All of it follows from the
+ * entries alone, in whatever order they came, but for corrections of the same question: the last of
+ * them counts. Adding one changes nothing but its own words' lists. Knows no model, no tokens, no
+ * file. Any thread; a lock of its own, held for microseconds, a leaf.
+ *
+ * What an entry is about (docs/LEARNING.md): its candidates are the words that question and answer
+ * share, or those of the question where they share none, with its names and qualities, without words
+ * that say nothing of a subject. Of these count names alone; else all but relations, and but words
+ * that many other entries have. */
+#ifndef KT_BANK_BANK_H
+#define KT_BANK_BANK_H
+
+#include <kentang.h>
+
+#include "base/buf.h"
+
+enum {
+    KT__BANK_QUESTION_MAX = 1024, /* bytes; longer ones are cut for the note */
+    KT__BANK_ANSWER_MAX = 4096,   /* longer ones enter no prompt */
+    KT__BANK_TEXT_WORDS = 16384   /* of a text that are looked at */
+};
+
+typedef struct kt__bank_entry {
+    uint64_t id;          /* higher than all before */
+    const char *question; /* [n_question] as the user wrote it; NULL: unknown */
+    size_t n_question;
+    const char *answer; /* [n_answer] */
+    size_t n_answer;
+} kt__bank_entry;
+
+typedef struct kt__bank_hit {
+    uint64_t id;
+    int n_words; /* of its subject */
+} kt__bank_hit;
+
+kt_status kt__bank_open(kt_bank **out, kt_error *err) KT_CHECKED;
+/* Texts are copied. After an error it is as before. */
+kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err) KT_CHECKED;
+/* Entries whose subject is in text[len], to hits[cap]: those of the longest subjects first, of these
+ * the newest. Without memory: none. */
+size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
+/* Appends the entry's question and answer as notes have them; false: it is not there (any more). */
+bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
+/* Appends "subject":[...],"scope":"..." as kt_learner_list has them, with a comma before it. Nothing
+ * of an id that the bank does not have. */
+void kt__bank_write_scope(kt_bank *bank, uint64_t id, kt__buf *out);
+
+#endif

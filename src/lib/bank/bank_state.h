@@ -1,0 +1,72 @@
+/* The inside of a bank. bank.c adds and asks, subject.c says what an entry is about. */
+#ifndef KT_BANK_BANK_STATE_H
+#define KT_BANK_BANK_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "bank/slots.h"
+#include "bank/words.h"
+
+enum {
+    KT__BANK_WORDS = 12,  /* candidates of an entry, at most */
+    KT__BANK_SHARING = 64 /* entries that may be about one subject */
+};
+
+/* A word that some entry has among its candidates. */
+typedef struct kt__bank_word {
+    uint64_t hash;
+    uint32_t n_entries; /* that count, and have it */
+    uint32_t last;      /* of its postings, + 1; 0: none */
+    uint32_t text;      /* in texts */
+    uint16_t n_text;
+    uint8_t kind; /* kt__word_kind */
+} kt__bank_word;
+
+/* An entry that has a word; those of one word are a list, the newest first. */
+typedef struct kt__bank_posting {
+    uint32_t entry, before; /* before: + 1 */
+} kt__bank_posting;
+
+enum { KT__BANK_NAME = 1U << 31 }; /* of a word's number in an entry: it is a name there */
+
+typedef struct kt__bank_item {
+    uint64_t id, question; /* question: its words' hash */
+    size_t text;           /* in texts: question, then answer */
+    uint32_t n_question, n_answer;
+    uint32_t words; /* in refs */
+    uint8_t n_words;
+    bool asked, replaced, too_long;
+} kt__bank_item;
+
+struct kt_bank {
+    atomic_int n_holders;
+    pthread_mutex_t lock;
+    kt__bank_item *items;
+    kt__bank_word *words;
+    kt__bank_posting *postings;
+    uint32_t *refs; /* words of items */
+    char *texts;
+    size_t n_items, cap_items, n_words, cap_words, n_postings, cap_postings;
+    size_t n_refs, cap_refs, n_texts, cap_texts;
+    kt__slots by_word, by_question;
+};
+
+/* Why an entry opens for nothing. */
+typedef enum kt__bank_scope {
+    KT__SCOPE_SUBJECT, /* it has one */
+    KT__SCOPE_NO_QUESTION,
+    KT__SCOPE_COMMON,
+    KT__SCOPE_CROWDED,
+    KT__SCOPE_TOO_LONG,
+    KT__SCOPE_REPLACED
+} kt__bank_scope;
+
+/* Which of words[n], those of question and answer, are its candidates: out[KT__BANK_WORDS]. */
+size_t kt__bank_candidates(const kt__word *question, size_t n_question, const kt__word *answer,
+                           size_t n_answer, kt__word *out);
+/* Numbers of the words that have to be in a text for item; *n is 0 unless KT__SCOPE_SUBJECT. */
+kt__bank_scope kt__bank_subject(const kt_bank *bank, const kt__bank_item *item,
+                                uint32_t out[KT__BANK_WORDS], size_t *n);
+
+#endif

@@ -1,0 +1,141 @@
+/* What an entry is about. */
+#include "bank/bank_state.h"
+
+enum {
+    FEW = 3,  /* entries that a word needs to be what many of them ask of */
+    MANY = 8, /* entries on one subject, from which on all of an entry's words are asked for */
+};
+
+/* ---- candidates ---- */
+
+static const kt__word *find_word(const kt__word *words, size_t n, uint64_t hash) {
+    for (size_t i = 0; i < n; i++)
+        if (words[i].hash == hash) return &words[i];
+    return NULL;
+}
+
+static void add_candidate(kt__word *out, size_t *n, const kt__word *w, bool name) {
+    if (w->kind == KT__WORD_COMMON || *n == KT__BANK_WORDS || find_word(out, *n, w->hash)) return;
+    out[*n] = *w;
+    out[(*n)++].name = name;
+}
+
+/* A name is one wherever it is written as such. */
+static bool named_in(const kt__word *words, size_t n, uint64_t hash) {
+    for (size_t i = 0; i < n; i++)
+        if (words[i].hash == hash && words[i].name) return true;
+    return false;
+}
+
+/* Says something besides what is asked. */
+static bool has_subject(const kt__word *words, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (words[i].kind == KT__WORD_PLAIN || words[i].kind == KT__WORD_QUALITY) return true;
+    return false;
+}
+
+size_t kt__bank_candidates(const kt__word *q, size_t n_q, const kt__word *a, size_t n_a,
+                           kt__word *out) {
+    size_t n = 0;
+    for (int shared = 1; shared >= 0; shared--) {
+        n = 0;
+        for (size_t i = 0; i < n_q; i++) {
+            const kt__word *in_answer = find_word(a, n_a, q[i].hash);
+            bool name = named_in(q, n_q, q[i].hash) || named_in(a, n_a, q[i].hash);
+            bool picks = q[i].name || q[i].kind == KT__WORD_QUALITY;
+            if (!shared || in_answer || picks) add_candidate(out, &n, &q[i], name);
+        }
+        if (has_subject(out, n)) break;
+    }
+    return n;
+}
+
+/* ---- the words that have to be there ---- */
+
+/* A candidate of an item. */
+typedef struct candidate {
+    uint32_t word;
+    uint32_t n_entries;
+    kt__word_kind kind;
+    bool name, counts;
+} candidate;
+
+static size_t read_candidates(const kt_bank *b, const kt__bank_item *item, candidate *out) {
+    for (size_t i = 0; i < item->n_words; i++) {
+        uint32_t ref = b->refs[item->words + i];
+        const kt__bank_word *w = &b->words[ref & ~KT__BANK_NAME];
+        out[i] = (candidate){.word = ref & ~KT__BANK_NAME,
+                             .n_entries = w->n_entries,
+                             .kind = (kt__word_kind)w->kind,
+                             .name = ref & KT__BANK_NAME};
+    }
+    return item->n_words;
+}
+
+static bool counts_plain(const candidate *c, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (c[i].counts && c[i].kind == KT__WORD_PLAIN) return true;
+    return false;
+}
+
+static size_t count_counting(const candidate *c, size_t n) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) found += c[i].counts;
+    return found;
+}
+
+static uint32_t fewest_entries(const candidate *c, size_t n) {
+    uint32_t least = UINT32_MAX;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].counts && c[i].n_entries < least) least = c[i].n_entries;
+    return least;
+}
+
+/* Names alone; else all but relations, and but words that many entries have and others few. */
+static void count_subject(candidate *c, size_t n) {
+    bool any = false;
+    for (size_t i = 0; i < n; i++) any |= c[i].counts = c[i].name;
+    if (any) return;
+    uint32_t least = UINT32_MAX;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].kind == KT__WORD_PLAIN && c[i].n_entries < least) least = c[i].n_entries;
+    for (size_t i = 0; i < n; i++) {
+        bool asked_often = c[i].kind == KT__WORD_PLAIN && c[i].n_entries >= FEW &&
+                           c[i].n_entries / 2 >= least && c[i].n_entries > least;
+        c[i].counts = c[i].kind != KT__WORD_RELATION && !asked_often;
+    }
+}
+
+static void count_all(candidate *c, size_t n) {
+    for (size_t i = 0; i < n; i++) c[i].counts = true;
+}
+
+/* Two words that are no rare ones by themselves are a subject if one says which of several. */
+static bool is_too_common(const candidate *c, size_t n) {
+    bool picks = false;
+    if (counts_plain(c, n)) return false;
+    for (size_t i = 0; i < n; i++) picks |= c[i].counts && c[i].kind == KT__WORD_QUALITY;
+    return !picks || count_counting(c, n) < 2;
+}
+
+static kt__bank_scope choose_words(candidate *c, size_t n) {
+    count_subject(c, n);
+    if (!counts_plain(c, n) || fewest_entries(c, n) > MANY) count_all(c, n);
+    if (is_too_common(c, n)) return KT__SCOPE_COMMON;
+    return fewest_entries(c, n) > KT__BANK_SHARING ? KT__SCOPE_CROWDED : KT__SCOPE_SUBJECT;
+}
+
+kt__bank_scope kt__bank_subject(const kt_bank *b, const kt__bank_item *item,
+                                uint32_t out[KT__BANK_WORDS], size_t *n) {
+    candidate c[KT__BANK_WORDS];
+    *n = 0;
+    if (!item->asked) return KT__SCOPE_NO_QUESTION;
+    if (item->replaced) return KT__SCOPE_REPLACED;
+    if (item->too_long) return KT__SCOPE_TOO_LONG;
+    size_t n_c = read_candidates(b, item, c);
+    kt__bank_scope scope = choose_words(c, n_c);
+    if (scope != KT__SCOPE_SUBJECT) return scope;
+    for (size_t i = 0; i < n_c; i++)
+        if (c[i].counts) out[(*n)++] = c[i].word;
+    return scope;
+}
