@@ -58,6 +58,47 @@ cp "$2/src/lib/context/demo.gguf" "$name"
 page "$name.html" 1 1
 ls | grep -q '\.tmp$' && fail "a temporary file is left"
 
+# several files against the first one, and one against a base
+demo=$2/src/lib/context/demo.gguf
+i=0
+while [ $i -lt 40 ]; do
+    echo "Once upon a time, on day $i, there was a small potato. It was happy because the rain came to the garden."
+    i=$((i + 1))
+done >text
+for type in q8_0 q2_k; do "$kentang" quantize "$demo" "$type.gguf" "$type" >/dev/null 2>&1; done
+"$kentang" compare "$demo" q8_0.gguf q2_k.gguf -f text --context 64 --json --report compare.html >out || fail "compare"
+page compare.html 4 2
+python3 - out <<'PYTHON'
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert set(o) == {"a", "b", "c", "b_beside_a", "c_beside_a"}, o
+assert 0 < o["b_beside_a"]["kl"] < o["c_beside_a"]["kl"], o
+assert o["a"]["type"] == "Q5_K_M" and o["c"]["type"] == "Q2_K" and o["c"]["file_bytes"] < o["b"]["file_bytes"], o
+text = open("compare.html", encoding="utf-8").read() # the same figures, not others
+for name in "abc":
+    assert f'{o[name]["perplexity"]:.5g}'[:5] in text, name
+PYTHON
+"$kentang" compare "$demo" q8_0.gguf none.gguf -f text --context 64 >out 2>err && fail "a third file that is not there"
+[ ! -s out ] && ! grep -q chunks err || fail "measured before it looked at all files"
+"$kentang" perplexity q2_k.gguf --kl "$demo" -f text --context 64 --report perplexity.html >out || fail "perplexity"
+page perplexity.html 6 2
+"$kentang" perplexity -f text --context 64 --report alone.html >out || fail "perplexity alone"
+page alone.html 1 1
+printf '%s\n' '{"ind": 1, "ctx": "The sun is", "endings": ["hot.", "a cup of tea in a box.", "seven", "to"], "label": "0"}' >choices
+"$kentang" perplexity --choices choices --report choices.html >out || fail "choices"
+page choices.html 1 1
+
+# what was tried, and what was learned
+"$kentang" tune -r 1 --dry-run --report tune.html >out 2>err || fail "tune: $(cat err)"
+page tune.html 3 1
+grep -q 'chosen' tune.html || fail "tune: nothing is chosen"
+for i in 1 2 3 4 5 6; do echo "{\"prompt\":\"Where is cup $i?\",\"correction\":\"In the sea.\"}"; done >lesson
+echo '{"prompt":"Hello","answer":"Hello!","keep":true}' >>lesson
+code=0
+"$kentang" learn lesson --steps 3 --held-out 0 --rank 2 --report learn.html >out 2>err || code=$?
+[ "$code" = 3 ] || fail "learn: $code, $(cat err)"
+page learn.html 1 1
+
 # refused WORD COMMAND...: with the reason, at once, and without a result
 refused() {
     word=$1
@@ -66,7 +107,7 @@ refused() {
     grep -q "$word" err || fail "$*: $(cat err)"
     [ ! -s out ] || fail "$* measured first"
 }
-for command in "bench -p 8 -n 2 -r 1"; do
+for command in "bench -p 8 -n 2 -r 1" "perplexity -f text" "compare q8_0.gguf q2_k.gguf -f text" "tune -r 1" "learn lesson --steps 1"; do
     # shellcheck disable=SC2086
     refused 'cannot write the report: No such file or directory' $command --report none/r.html
     # shellcheck disable=SC2086

@@ -7,11 +7,13 @@
 #include "term/cli.h"
 #include "context/types.h"
 #include "setup/session.h"
+#include "lab/learning_report.h"
 #include "lab/lesson_file.h"
 #include "learn/learn.h"
 #include "setup/setting_opts.h"
 
 typedef struct learn_opts {
+    kt__report_opts report;
     const char *target, *measure, *from;
     bool deep, force, json, no_replay;
     int32_t rank, n_step, n_own, batch, batch_replay, batch_neighbour;
@@ -168,8 +170,16 @@ static learn_opts default_opts(void) {
                         .seed = s.seed};
 }
 
+/* Who is called with each step. */
+typedef struct step_watch {
+    const learn_opts *opts;
+    kt__learning_course course;
+} step_watch;
+
 static void show_step(void *user, int step, double loss) {
-    const learn_opts *o = user;
+    step_watch *w = user;
+    const learn_opts *o = w->opts;
+    if (w->course.n < w->course.cap) w->course.losses[w->course.n++] = loss;
     if (step % 10 == 0 || step == o->n_step)
         fprintf(stderr, "\rstep %d of %d, loss %.4f ", step, o->n_step, loss);
     if (step == o->n_step) fputc('\n', stderr);
@@ -193,8 +203,6 @@ static kt__learn_settings settings_of(const learn_opts *o) {
     s.seed = o->seed;
     s.ewc_lambda = o->ewc;
     s.cpu_ms_max = (int64_t)(o->cpu_s * 1000.0f);
-    s.progress = show_step;
-    s.progress_user = (void *)(uintptr_t)o;
     return s;
 }
 
@@ -204,6 +212,7 @@ typedef struct learning {
     kt__lesson lesson, measured;
     kt__factors *prior, *factors;
     kt__learn_report report;
+    step_watch watch;
     double before, after; /* of what --measure names */
 } learning;
 
@@ -212,6 +221,7 @@ static void close_learning(learning *l) {
     kt__factors_free(l->factors);
     kt__lesson_free(&l->lesson);
     kt__lesson_free(&l->measured);
+    kt__free(l->watch.course.losses);
     if (l->session.ctx) kt__session_close(&l->session);
 }
 
@@ -234,6 +244,8 @@ out:
 static kt_status train_adapter(const learn_opts *o, learning *l, kt_error *err) {
     kt_ctx *ctx = l->session.ctx;
     kt__learn_settings s = settings_of(o);
+    s.progress = show_step;
+    s.progress_user = &l->watch;
     const kt__learn_on on = {l->session.model->net, ctx->pool, ctx->kernels,
                              kt__lesson_end_token(l->session.model)};
     kt_status status = read_prior(o, &s, l, err);
@@ -287,10 +299,36 @@ static void print_report(const learning *l, const learn_opts *o, bool written) {
     if (written) printf("%s written\n", o->target);
 }
 
+/* Room for the losses of all steps, where a report shows them. */
+static kt_status open_watch(const learn_opts *o, learning *l, kt_error *err) {
+    l->watch.opts = o;
+    if (!o->report.path) return KT_OK;
+    l->watch.course.cap = o->n_step;
+    l->watch.course.losses = kt__calloc((size_t)o->n_step + 1, sizeof(double));
+    if (!l->watch.course.losses) return kt__fail_nomem(err, "the losses of the steps", 0);
+    return kt__report_check(&o->report, err);
+}
+
+static kt_status report_learning(const learn_opts *o, const learning *l, const char *file,
+                                 bool written, kt_error *err) {
+    const kt_model_info *info = &l->session.info;
+    const kt__learning_result result = {.model = info->name[0] ? info->name : info->path,
+                                        .lesson = file,
+                                        .isa = kt_ctx_isa(l->session.ctx),
+                                        .report = &l->report,
+                                        .course = &l->watch.course,
+                                        .measured = l->measured.n > 0 ? o->measure : NULL,
+                                        .before = l->before,
+                                        .after = l->after,
+                                        .written = written ? o->target : NULL};
+    return kt__learning_write_report(&o->report, &result, err);
+}
+
 static kt_status run_learning(const learn_opts *o, const kt__session_opts *session_opts,
                               const char *file, learning *l, kt_error *err) {
     const kt__lesson_own own = {.n = o->n_own, .seed = o->seed};
     kt_status status;
+    KT__TRY(open_watch(o, l, err));
     KT__TRY(kt__session_open(session_opts, &l->session, err));
     KT__TRY(kt__lesson_read(&l->lesson, l->session.engine, file, err));
     if (o->measure) KT__TRY(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
@@ -300,20 +338,23 @@ static kt_status run_learning(const learn_opts *o, const kt__session_opts *sessi
     bool written = o->target && (l->report.publish || o->force);
     if (written) KT__TRY(kt__factors_write(l->factors, l->session.info.arch, NULL, o->target, err));
     if (o->json)
-        status = print_json(l, written, err);
+        KT__TRY(print_json(l, written, err));
     else
         print_report(l, o, written);
+    KT__TRY(report_learning(o, l, file, written, err));
 out:
     return status;
 }
 
 static int learn_command(int argc, char **argv, kt__config *config) {
     learn_opts o = default_opts();
+    o.report = kt__report_opts_of(argc, argv);
     kt__session_opts session_opts = {.config = config};
     session_opts.many = true; /* what the model writes itself is written at the same time */
     const kt__opt_group groups[] = {
         {"Options", learn_table, KT__COUNT(learn_table), &o},
         {"Training", training_table, KT__COUNT(training_table), &o},
+        kt__report_opts_group(&o.report),
         kt__setting_opts(config, KT__OPTIONS_SIZES),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
     };

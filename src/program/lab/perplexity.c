@@ -8,11 +8,13 @@
 #include "term/cli.h"
 #include "lab/choices.h"
 #include "lab/judge.h"
+#include "lab/quality_report.h"
 #include "term/interrupt.h"
 #include "setup/setting_opts.h"
 
 typedef struct perplexity_opts {
     kt__judge_opts judge;
+    kt__report_opts report;
     const char *base, *save, *choices;
 } perplexity_opts;
 
@@ -121,6 +123,38 @@ out:
     return status;
 }
 
+static kt_status report_text(const perplexity_opts *o, const judged *j, const kt__text_score *t,
+                             const kt__quality_figures *figures, const kt__text_score_cost *cost,
+                             kt_error *err) {
+    const kt__quality_figures base = {.n = figures->n,
+                                      .ppl = figures->base_ppl,
+                                      .ppl_error = figures->base_ppl_error,
+                                      .nll = figures->nll - figures->ln_ratio};
+    const kt__judged_file items[] = {
+        {.path = j->session.info.path,
+         .type = j->session.info.quant,
+         .file_bytes = j->session.info.file_bytes,
+         .figures = figures,
+         .has_divergence = t->base || t->base_file,
+         .bits_per_byte = kt__judge_bits_per_byte(figures, cost),
+         .prompt_tok_s = kt__judge_tok_s(cost->n_tok, cost->ns)},
+        {.path = o->base,
+         .type = t->base ? j->base.info.quant : "-",
+         .file_bytes = t->base ? j->base.info.file_bytes : 0,
+         .figures = &base,
+         .is_base = true,
+         .bits_per_byte = kt__judge_bits_per_byte(&base, cost),
+         .prompt_tok_s = t->base ? kt__judge_tok_s(cost->n_tok, cost->base_ns) : 0},
+    };
+    const kt__judged_files files = {.text = o->judge.text ? o->judge.text : o->base,
+                                    .isa = kt_ctx_isa(j->session.ctx),
+                                    .items = items,
+                                    .n = t->base || t->base_file ? 2 : 1,
+                                    .alike = true,
+                                    .by_token = &j->quality};
+    return kt__quality_write_report(&o->report, &files, err);
+}
+
 static kt_status judge_text(const perplexity_opts *o, kt__session_opts *session_opts, judged *j,
                             kt_error *err) {
     kt__text_score t = kt__judge_score(&o->judge, "perplexity");
@@ -134,7 +168,7 @@ static kt_status judge_text(const perplexity_opts *o, kt__session_opts *session_
     if (status != KT_OK) return status;
     kt__quality_figures_of(&j->quality, &figures);
     kt__judge_print(&o->judge, &t, &figures, &cost);
-    return KT_OK;
+    return report_text(o, j, &t, &figures, &cost, err);
 }
 
 /* ---- choices ---- */
@@ -159,6 +193,8 @@ static kt_status judge_choices(const perplexity_opts *o, kt__session_opts *sessi
                                "\"high_95\":%.6f}\n"
                              : "%zu tasks, %zu right: %.4f, 95%% between %.4f and %.4f\n",
                tasks.n, n_right, (double)n_right / (double)tasks.n, low, high);
+        status = kt__choices_write_report(&o->report, j->session.info.path, o->choices, n_right,
+                                          tasks.n, kt_ctx_isa(j->session.ctx), err);
     }
     kt__choice_tasks_free(&tasks);
     return status;
@@ -167,11 +203,13 @@ static kt_status judge_choices(const perplexity_opts *o, kt__session_opts *sessi
 /* ---- the command ---- */
 
 static int perplexity_command(int argc, char **argv, kt__config *config) {
-    perplexity_opts o = {.judge = kt__judge_opts_default()};
+    perplexity_opts o = {.judge = kt__judge_opts_default(),
+                         .report = kt__report_opts_of(argc, argv)};
     kt__session_opts session_opts = {.config = config};
     const kt__opt_group groups[] = {
         kt__judge_opts_group(&o.judge),
         {"Beside another model", perplexity_table, KT__COUNT(perplexity_table), &o},
+        kt__report_opts_group(&o.report),
         kt__lora_opts_group(&session_opts.lora),
         kt__setting_opts(config, KT__OPTIONS_SIZES),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
@@ -194,8 +232,10 @@ static int perplexity_command(int argc, char **argv, kt__config *config) {
     if (o.save && o.judge.stride)
         return kt__cli_usage_error("perplexity", "--kl-save takes no --stride: its file has none");
     if (config->ctx) o.judge.n_ctx = (int32_t)config->ctx;
-    kt_status status = o.choices ? judge_choices(&o, &session_opts, &j, &err)
-                                 : judge_text(&o, &session_opts, &j, &err);
+    kt_status status = kt__report_check(&o.report, &err);
+    if (status == KT_OK)
+        status = o.choices ? judge_choices(&o, &session_opts, &j, &err)
+                           : judge_text(&o, &session_opts, &j, &err);
     judged_close(&j);
     kt__lora_opts_free(&session_opts.lora);
     return kt__cli_finish("perplexity", status == KT_OK ? 0 : kt__cli_fail("perplexity", &err));

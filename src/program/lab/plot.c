@@ -267,7 +267,10 @@ static void draw_label(canvas *c, const kt__plot_point *at, kt__buf *out) {
         box b = {lefts[k], bases[k] - 11, lefts[k] + width, bases[k] + 3};
         if (!is_free(c, &b)) continue;
         c->boxes[c->n_boxes++] = b;
-        add_text(out, "label", lefts[k], bases[k], at->label, LABEL_CELLS);
+        if (k == 1) /* its true width is not known */
+            add_text(out, "label end", x - 8, bases[k], at->label, LABEL_CELLS);
+        else
+            add_text(out, "label", lefts[k], bases[k], at->label, LABEL_CELLS);
         return;
     }
 }
@@ -414,9 +417,11 @@ static void draw_bar(const kt__scale *scale, const kt__plot_bar *b, double top, 
         kt__buf_printf(out, "<path class=\"bar %s\" d=\"M%.1f %.1fh%.1fv12h%.1fz\"/>\n",
                        b->first ? "c0" : "quiet", left, y, fabs(end - zero), -fabs(end - zero));
     }
-    if (b->low < b->high && kt__scale_takes(false, b->low) && kt__scale_takes(false, b->high))
-        add_line(out, "span", kt__scale_at(scale, b->low), y + 6, kt__scale_at(scale, b->high),
-                 y + 6);
+    if (b->low < b->high && kt__scale_takes(false, b->low) && kt__scale_takes(false, b->high)) {
+        double from = kt__scale_at(scale, b->low), to = kt__scale_at(scale, b->high);
+        add_line(out, "halo", from, y + 6, to, y + 6); /* on a dark bar, too */
+        add_line(out, "span", from, y + 6, to, y + 6);
+    }
     if (kt__scale_takes(false, b->mark) && b->mark != 0)
         add_line(out, "limit", kt__scale_at(scale, b->mark), y - 3, kt__scale_at(scale, b->mark),
                  y + 15);

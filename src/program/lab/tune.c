@@ -27,6 +27,7 @@ enum {
 
 typedef struct tune_opts {
     kt__config *config;
+    kt__report_opts report;
     int32_t n_rounds;
     bool dry_run;
 } tune_opts;
@@ -226,7 +227,7 @@ static kt_status save_finding(const tuner *t, kt_error *err) {
     return status;
 }
 
-static void warn_noise(const kt__noise *before) {
+static bool warn_noise(const kt__noise *before) {
     kt__noise after;
     kt__noise_report report;
     kt__noise_read(&after);
@@ -236,6 +237,17 @@ static void warn_noise(const kt__noise *before) {
                 "kentang tune: warning: the machine was busy (others used %.2f processors, %.2f "
                 "were stolen): run it again when it is quiet\n",
                 report.others_cpus, report.steal_cpus);
+    return report.noisy;
+}
+
+static kt_status report_finding(const tuner *t, const char *model, bool noisy, kt_error *err) {
+    const kt__tune_result result = {.model = model,
+                                    .isa = kt_ctx_isa(t->ctx),
+                                    .tests = {&t->decode, &t->prefill, &t->ubatch, &t->contexts},
+                                    .n_prompt = t->n_prompt,
+                                    .n_steps = t->n_steps,
+                                    .noisy = noisy};
+    return kt__tune_write_report(&t->opts->report, &result, err);
 }
 
 static int run_tune(tune_opts *opts) {
@@ -247,6 +259,7 @@ static int run_tune(tune_opts *opts) {
     kt__noise before;
     kt_status status;
     t.opts = opts;
+    KT__TRY(kt__report_check(&opts->report, &err));
     kt__noise_read(&before);
     kt__topology_detect(&topology); /* threads beyond the cores are tried, too */
     opts->config->threads_batch = topology.n_logical < KT__POOL_MAX_THREADS ? topology.n_logical
@@ -256,9 +269,11 @@ static int run_tune(tune_opts *opts) {
     t.file = strcmp(info.path, "(demo)") ? info.path : NULL;
     if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));
     KT__TRY(search_settings(&t, &err));
-    print_table(&t, info.name[0] ? info.name : info.path);
+    const char *name = info.name[0] ? info.name : info.path;
+    print_table(&t, name);
     if (!opts->dry_run) status = save_finding(&t, &err);
-    warn_noise(&before);
+    bool noisy = warn_noise(&before);
+    if (status == KT_OK) KT__TRY(report_finding(&t, name, noisy, &err));
 out:
     if (status != KT_OK) (void)kt__cli_fail("tune", &err);
     kt__bench_streams_close(&t.streams);
@@ -268,9 +283,10 @@ out:
 }
 
 static int tune_command(int argc, char **argv, kt__config *config) {
-    tune_opts opts = {.config = config, .n_rounds = 5};
+    tune_opts opts = {.config = config, .report = kt__report_opts_of(argc, argv), .n_rounds = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
+        kt__report_opts_group(&opts.report),
         kt__setting_opts_one(config, "Keys and values", KT__SETTING_kv_type),
         kt__setting_opts_one(config, "Keys alone", KT__SETTING_kv_keys),
         kt__setting_opts_one(config, "Values alone", KT__SETTING_kv_values),

@@ -8,6 +8,8 @@
 
 #include <kentang.h>
 
+#include "lab/report_file.h"
+
 enum { KT__DUEL_MAX = 12, KT__DUEL_ROUNDS = 15 };
 
 typedef struct kt__ab_test_entry {
@@ -40,5 +42,17 @@ void kt__ab_test_print(const kt__ab_test *test); /* rows of the table */
  * *test; test->n is 0 where there are not two cores. path NULL: the demo model. */
 kt_status KT_CHECKED kt__tune_contexts(const char *path, const char *isa, int n_steps, int n_rounds,
                                        kt__ab_test *test, kt_error *err);
+
+/* What tune found, for its page. */
+enum { KT__TUNE_TESTS = 4 };
+typedef struct kt__tune_result {
+    const char *model, *isa;
+    const kt__ab_test *tests[KT__TUNE_TESTS]; /* without candidates: not run */
+    int n_prompt, n_steps;
+    bool noisy; /* others used the machine */
+} kt__tune_result;
+/* Nothing without a path. */
+kt_status KT_CHECKED kt__tune_write_report(const kt__report_opts *opts,
+                                           const kt__tune_result *result, kt_error *err);
 
 #endif
