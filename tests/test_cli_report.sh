@@ -58,6 +58,10 @@ cp "$2/src/lib/context/demo.gguf" "$name"
 page "$name.html" 1 1
 ls | grep -q '\.tmp$' && fail "a temporary file is left"
 
+"$kentang" bench --server none --requests 6 --clients 2 -n 4 --key hidden --report load.html >out 2>err || fail "$(cat err)"
+page load.html 5 1
+grep -q hidden load.html && fail "a key is in the report"
+
 # several files against the first one, and one against a base
 demo=$2/src/lib/context/demo.gguf
 i=0
@@ -107,7 +111,7 @@ refused() {
     grep -q "$word" err || fail "$*: $(cat err)"
     [ ! -s out ] || fail "$* measured first"
 }
-for command in "bench -p 8 -n 2 -r 1" "perplexity -f text" "compare q8_0.gguf q2_k.gguf -f text" "tune -r 1" "learn lesson --steps 1"; do
+for command in "bench -p 8 -n 2 -r 1" "bench --server none -n 2" "perplexity -f text" "compare q8_0.gguf q2_k.gguf -f text" "tune -r 1" "learn lesson --steps 1"; do
     # shellcheck disable=SC2086
     refused 'cannot write the report: No such file or directory' $command --report none/r.html
     # shellcheck disable=SC2086

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "lab/bench_shot.h"
 #include "lab/percentile.h"
+#include "lab/report_page.h"
 #include "term/cli.h"
 #include "term/options.h"
 #include "setup/session.h"
@@ -32,6 +33,7 @@ typedef struct load {
     load_opts opts;
     kt__session_opts session_opts; /* of --server none */
     kt__session session;
+    kt__report_opts report;
     kt__target target;
     kt__shot *shots; /* [n_requests] */
     float *gaps_ms;  /* [n_requests * n_predict], theirs */
@@ -133,17 +135,21 @@ static kt_status run_load(load *l, kt_error *err) {
 
 /* ---- the figures ---- */
 
-static void print_row(const load *l, const char *name, const char *key, size_t n) {
-    double *ms = l->scratch;
-    kt__percentile_sort(ms, n);
-    double p50 = kt__percentile(ms, n, 0.5), p90 = kt__percentile(ms, n, 0.9);
-    double p99 = kt__percentile(ms, n, 0.99), most = kt__percentile(ms, n, 1);
-    if (l->opts.json) {
-        printf(",\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f}", key, p50, p90, p99,
-               most);
-    } else {
-        printf("| %-22s | %9.2f | %9.2f | %9.2f | %9.2f |\n", name, p50, p90, p99, most);
-    }
+enum { N_ROWS = 5 };
+
+/* Milliseconds of one kind. */
+typedef struct load_row {
+    const char *name, *key;
+    double p50, p90, p99, most;
+} load_row;
+
+/* Of the n values in l->scratch. */
+static void rank_row(const load *l, size_t n, load_row *row) {
+    kt__percentile_sort(l->scratch, n);
+    row->p50 = kt__percentile(l->scratch, n, 0.5);
+    row->p90 = kt__percentile(l->scratch, n, 0.9);
+    row->p99 = kt__percentile(l->scratch, n, 0.99);
+    row->most = kt__percentile(l->scratch, n, 1);
 }
 
 static size_t n_gaps(const kt__shot *s) {
@@ -168,30 +174,46 @@ static double total_ms(const kt__shot *s) {
     return (double)s->total_us / 1e3;
 }
 
-static void print_rows(const load *l) {
+static void make_rows(const load *l, load_row out[N_ROWS]) {
     static const struct {
         const char *name, *key;
         double (*get)(const kt__shot *s);
-    } rows[] = {{"first token", "first_token_ms", first_ms},
-                {"gap, mean of an answer", "mean_gap_ms", mean_gap_ms},
-                {"gap, worst in answer", "worst_gap_ms", worst_gap_ms},
-                {"whole answer", "total_ms", total_ms}};
+    } rows[N_ROWS - 1] = {{"first token", "first_token_ms", first_ms},
+                          {"gap, mean of an answer", "mean_gap_ms", mean_gap_ms},
+                          {"gap, worst in answer", "worst_gap_ms", worst_gap_ms},
+                          {"whole answer", "total_ms", total_ms}};
+    size_t n;
     for (size_t k = 0; k < KT__COUNT(rows); k++) {
-        size_t n = 0;
+        n = 0;
         for (int i = 0; i < l->opts.n_requests; i++) {
             if (l->shots[i].good) l->scratch[n++] = rows[k].get(&l->shots[i]);
         }
-        print_row(l, rows[k].name, rows[k].key, n);
+        out[k] = (load_row){.name = rows[k].name, .key = rows[k].key};
+        rank_row(l, n, &out[k]);
     }
-    size_t n = 0;
+    n = 0;
     for (int i = 0; i < l->opts.n_requests; i++) {
         const kt__shot *s = &l->shots[i];
         for (size_t k = 0; s->good && k < n_gaps(s); k++) l->scratch[n++] = (double)s->gaps_ms[k];
     }
-    print_row(l, "gap", "gap_ms", n);
+    out[N_ROWS - 1] = (load_row){.name = "gap", .key = "gap_ms"};
+    rank_row(l, n, &out[N_ROWS - 1]);
 }
 
-static int print_load(const load *l) {
+static void print_rows(const load *l, const load_row rows[N_ROWS]) {
+    for (size_t k = 0; k < N_ROWS; k++) {
+        const load_row *r = &rows[k];
+        if (l->opts.json) {
+            printf(",\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f}", r->key, r->p50,
+                   r->p90, r->p99, r->most);
+        } else {
+            printf("| %-22s | %9.2f | %9.2f | %9.2f | %9.2f |\n", r->name, r->p50, r->p90, r->p99,
+                   r->most);
+        }
+    }
+}
+
+static int print_load(const load *l, const load_row rows[N_ROWS]) {
     int n = l->opts.n_requests, good = 0, refused = 0;
     char how[64];
     for (int i = 0; i < n; i++) {
@@ -217,9 +239,48 @@ static int print_load(const load *l) {
                "|------------------------|-----------|-----------|-----------|-----------|\n",
                n, how, good, refused, n - good - refused, a_second, tokens);
     }
-    print_rows(l);
+    print_rows(l, rows);
     if (l->opts.json) puts("}");
     return good;
+}
+
+/* ---- the page ---- */
+
+static void plot_row(kt__report *r, const load_row *row) {
+    const kt__plot_bar bars[] = {{.name = "50%", .value = row->p50, .first = true},
+                                 {.name = "90%", .value = row->p90},
+                                 {.name = "99%", .value = row->p99},
+                                 {.name = "the slowest", .value = row->most}};
+    const kt__bar_plot plot = {.title = row->name,
+                               .axis = "milliseconds: this share takes at most so much",
+                               .bars = bars,
+                               .n = KT__COUNT(bars)};
+    kt__report_bars(r, &plot);
+}
+
+static kt_status report_load(const load *l, int good, const load_row rows[N_ROWS], kt_error *err) {
+    static const char *const columns[] = {"<milliseconds", "50%", "90%", "99%", "slowest"};
+    kt__report r;
+    char title[200], summary[200];
+    if (!l->report.path) return KT_OK;
+    double a_second = good / l->seconds;
+    snprintf(title, sizeof title, "Load on %.150s", l->opts.server);
+    snprintf(summary, sizeof summary,
+             "%d of %d requests answered in %.1f s: %.2f requests and %.1f tokens a second.", good,
+             (int)l->opts.n_requests, l->seconds, a_second, a_second * (double)l->opts.n_predict);
+    kt__report_begin(&r, &l->report, title, summary);
+    for (size_t k = 0; k < N_ROWS; k++) plot_row(&r, &rows[k]);
+    kt__report_table(&r, "Latencies", columns, (int)KT__COUNT(columns));
+    for (size_t k = 0; k < N_ROWS; k++) {
+        kt__report_text(&r, rows[k].name);
+        kt__report_number(&r, rows[k].p50, 4);
+        kt__report_number(&r, rows[k].p90, 4);
+        kt__report_number(&r, rows[k].p99, 4);
+        kt__report_number(&r, rows[k].most, 4);
+    }
+    kt__report_table_end(&r);
+    kt__report_note(&r, "The machine below is the one that asked.");
+    return kt__report_finish(&r, NULL, err);
 }
 
 /* ---- the command ---- */
@@ -326,11 +387,11 @@ int kt__bench_server(int argc, char **argv, kt__config *config) {
                        .rate = 2,
                        .n_requests = 50,
                        .n_predict = 64},
-              .session_opts = {.config = config}};
+              .session_opts = {.config = config},
+              .report = kt__report_opts_of(argc, argv)};
     const kt__opt_group groups[] = {
-        {"Load", table, KT__COUNT(table), &l.opts},
-        kt__setting_opts(config, KT__OPTIONS_MANY),
-        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        {"Load", table, KT__COUNT(table), &l.opts},  kt__report_opts_group(&l.report),
+        kt__setting_opts(config, KT__OPTIONS_MANY),  kt__setting_opts(config, KT__OPTIONS_SIZES),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
@@ -345,11 +406,16 @@ int kt__bench_server(int argc, char **argv, kt__config *config) {
     kt_status status;
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
+    KT__TRY(kt__report_check(&l.report, &err));
     KT__TRY(make_shots(&l, &err));
     KT__TRY(open_target(&l, &err));
     warm_up(&l);
     KT__TRY(run_load(&l, &err));
-    if (!print_load(&l)) status = kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server);
+    load_row rows[N_ROWS];
+    make_rows(&l, rows);
+    int good = print_load(&l, rows);
+    if (!good) KT__TRY(kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server));
+    KT__TRY(report_load(&l, good, rows, &err));
 out:
     kt__session_close(&l.session);
     kt__free(l.scratch);
