@@ -413,7 +413,7 @@ KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids
  * answer share, without words that many texts have; names alone where there are any (docs/LEARNING.md).
  * An entry opens for a conversation if its subject is in a user's message of that. It is a pure
  * function of the conversation's text and of the entries. Of corrections of the same question the last
- * one counts. kt_learner_get gives one; kt_request_params.notes puts the entries that open into a prompt.
+ * one counts. kt_learner_get gives one; kt_request_params.bank puts the entries that open into a prompt.
  *
  * Threads: every call of this section, from any thread. */
 
@@ -796,6 +796,7 @@ typedef struct kt_request_report {
      * "other requests", "reader" */
     const char *bottleneck;
     kt_cache_miss miss;
+    int32_t n_learned;             /* notes in its prompt: kt_request_learned */
 } kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
@@ -933,6 +934,8 @@ typedef enum kt_shorten {
     KT_SHORTEN_OLDEST_TURNS
 } kt_shorten;
 
+enum { KT_NOTES_MAX = 8 };
+
 /* Everything is copied by kt_engine_submit. */
 struct kt_request_params {
     /* The prompt, one of four. */
@@ -985,6 +988,13 @@ struct kt_request_params {
     /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it
      * was evaluated (seq_append without a prompt) the first token is the model's own. */
     kt_recall *recall;
+    /* NULL, or the bank whose entries that open for the conversation enter its prompt as notes, each
+     * before the user's message that opened it first: question and answer as plain text, whatever they
+     * look like. At most KT_NOTES_MAX, what the latest messages opened before others, within
+     * note_tokens (0: 512); none where the prompt would not fit with them. Where nothing opens the
+     * prompt is the same without a bank. Of prompts that are no conversation it means nothing. */
+    kt_bank *bank;
+    int32_t note_tokens;
     /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
      * from. */
     bool keep;
@@ -1073,6 +1083,9 @@ KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request
 /* What of the request is not done as it was asked for, a line each; "": all is. Valid until it is
  * closed. Any thread. */
 KT_API const char *kt_request_notes(const kt_request *req);
+/* The feedbacks whose notes are in its prompt (kt_request_params.bank), to ids[cap]; returns how many there
+ * are, at most KT_NOTES_MAX. Any thread. */
+KT_API size_t kt_request_learned(const kt_request *req, uint64_t *ids, size_t cap);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
 KT_API size_t kt_request_n_prompt(const kt_request *req);
 /* Of these, those that were found or are computed by now; all of them once a token came. Grows batch
@@ -1088,6 +1101,10 @@ typedef struct kt_kept {
     const int8_t *keys;    /* [n_keys][d_model]: of the states that answer[0], ... were drawn from */
     size_t n_keys;         /* n_answer, at most KT_KEPT_MAX */
     int32_t n_recalled;    /* tokens of the answer that kt_request_params.recall said something of */
+    /* What the user said last, [n_question] UTF-8; NULL: it was no conversation, or is not known. Where
+     * notes are in the prompt, `prompt` above is the one without them, and there are no keys. */
+    const char *question;
+    size_t n_question;
 } kt_kept;
 enum { KT_KEPT_MAX = 1024 };
 /* false: it does not keep, or the choice has not finished. Any thread. */
@@ -1339,6 +1356,7 @@ typedef struct kt_learned {
     int64_t version;
     kt_recall *recall;   /* NULL: nothing is recalled */
     kt_adapter *adapter; /* NULL: none */
+    kt_bank *bank;       /* of its corrections; the one that is served gets later ones as well. Or NULL */
 } kt_learned;
 
 /* KT_E_STATE: the folder is of another model; KT_E_BUSY: another process learns there; KT_E_FORMAT:
@@ -1412,14 +1430,30 @@ KT_API kt_status KT_CHECKED kt_learner_forget(kt_learner *learner, uint64_t id, 
 KT_API kt_status KT_CHECKED kt_learner_freeze(kt_learner *learner, bool frozen, kt_error *err);
 /* Deletes the whole folder; the learner is closed, also on an error. */
 KT_API kt_status KT_CHECKED kt_learner_erase(kt_learner *learner, kt_error *err);
+/* Another correction in the place of feedback `id`, on the same answer. Errors as kt_feedback's;
+ * KT_E_ARG: there is no such one, or it is no correction. */
+KT_API kt_status KT_CHECKED kt_learner_edit(kt_learner *learner, uint64_t id, const char *correction,
+                                            size_t n_correction, kt_feedback_result *out,
+                                            kt_error *err);
 /* A line of JSON for each feedback: {"id", "time_us", "kind", "about", "score" or "correction",
- * "prompt", "answer"} with prompt and answer as texts. false ends it with KT_E_CANCELLED. */
+ * "question", "prompt", "answer"} with prompt and answer as texts; question, what the user said last,
+ * where it is known. false ends it with KT_E_CANCELLED. */
 KT_API kt_status KT_CHECKED kt_learner_export(kt_learner *learner, kt_json_fn *on_line, void *user,
                                               kt_error *err);
-/* The same from the newest back, of those before feedback `before` (0: all), with "recalled", the
+/* Which feedbacks. */
+typedef struct kt_learner_query {
+    uint64_t before;   /* those before this one; 0: all */
+    const char *text;  /* NULL, or words that begin words of its question or its correction */
+    const char *opens; /* NULL, or a user's message: entries of the bank that it opens */
+} kt_learner_query;
+
+/* The same from the newest back, of those that the query (NULL: all) is of, with "recalled", the
  * tokens that it changed since it was taught or the learner was opened, and, where there are any,
- * "recalled_ago_s". */
-KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, uint64_t before,
+ * "recalled_ago_s". Of a correction also "scope" and "subject": the words that have to be in a user's
+ * message for it to open, and "subject", or why there are none: "no_question", "common" (it has no words
+ * but common ones), "crowded" (too many entries are about the same), "too_long" (for a note),
+ * "replaced" (by a later correction of the same question). */
+KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learner_query *query,
                                             kt_json_fn *on_line, void *user, kt_error *err);
 
 /* ---- sessions and caches on disk -------------------------------------------------------------
@@ -1523,7 +1557,7 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
     X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \
     X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
     X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
-    X(kt_learned_version) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
+    X(kt_learned_version) X(kt_learner_query) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
     X(kt_recommendation) X(kt_profile_phase) X(kt_profile) X(kt_cache_params) X(kt_cache_stats)
 
 /* A number made from the sizes of all structures as the library was compiled. */

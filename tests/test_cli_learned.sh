@@ -37,6 +37,15 @@ grep -q "^feedback    2 (1 corrections, 1 scores)" "$dir/out" || fail "status"
 grep -q "^version     2 of 2" "$dir/out" || fail "status' version"
 "$kentang" learn status | diff - "$dir/out" || fail "learn status"
 "$kentang" learned list | grep -q '^\* *2 *1   feedback fb_3' || fail "list"
+# what it is about, searched, and which entries a message opens
+"$kentang" learned entries >"$dir/out"
+grep -q '^fb_2  \[blue ladder\]$' "$dir/out" || fail "entries: $(cat "$dir/out")"
+grep -q "^    Q  $ask" "$dir/out" || fail "an entry's question"
+"$kentang" learn entries "mill ladd" | diff - "$dir/out" || fail "entries by words"
+"$kentang" learn entries violin | grep -qx "(none)" || fail "no entries"
+"$kentang" learn opens "I lost my blue ladders" | diff - "$dir/out" || fail "opens"
+"$kentang" learn opens "I lost my red ladder" | grep -qx "(none)" || fail "opens for another"
+"$kentang" learn opens 2>"$dir/err" && fail "opens without a text"
 "$kentang" learned export >"$dir/lines"
 [ "$(wc -l <"$dir/lines")" = 2 ] || fail "export"
 grep -q '"correction":"'"$right"'"' "$dir/lines" || fail "export's correction"
@@ -51,8 +60,13 @@ grep -q '"why":"[01] held-out conversations are too few' "$dir/out" || fail "tra
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
 "$kentang" learned rollback 1
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "rolled forth"
-"$kentang" learned delete fb_2
-"$kentang" learned delete fb_2 2>/dev/null && fail "deleted twice"
+"$kentang" learn edit fb_3 x 2>"$dir/err" && fail "a score is no correction"
+"$kentang" learn edit fb_2 "$right!" | grep -q "^fb_4, version " || fail "edit"
+"$kentang" learn entries | grep -q '^fb_4  ' || fail "the edited entry"
+[ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right!" ] || fail "an edited correction holds"
+"$kentang" learn edit fb_4 "$right" | grep -q "^fb_5, version " || fail "edited again"
+"$kentang" learned delete fb_5
+"$kentang" learned delete fb_5 2>/dev/null && fail "deleted twice"
 grep -rq "$right" "$XDG_DATA_HOME" && fail "a trace of what was deleted"
 "$kentang" learn freeze
 printf '%s\n/good\n' "$ask" | "$kentang" run -q -i --plain --learn --temp 0 2>"$dir/err" >/dev/null || true

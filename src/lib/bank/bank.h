@@ -20,7 +20,8 @@
 enum {
     KT__BANK_QUESTION_MAX = 1024, /* bytes; longer ones are cut for the note */
     KT__BANK_ANSWER_MAX = 4096,   /* longer ones enter no prompt */
-    KT__BANK_TEXT_WORDS = 16384   /* of a text that are looked at */
+    KT__BANK_TEXT_WORDS = 16384,  /* of a text that are looked at */
+    KT__BANK_HITS = 256           /* that are listed of a text, at most */
 };
 
 typedef struct kt__bank_entry {

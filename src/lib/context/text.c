@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "calls/prompt.h"
+#include "context/notes.h"
 
 enum { MAX_CONVERSATION = 1 << 30 };
 
@@ -293,28 +294,34 @@ kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params 
     return status;
 }
 
-static kt_status open_conversation(const kt_request_params *r, kt__conversation **out,
-                                   kt_error *err) {
+/* What is said of tools, and the request with its notes. */
+static kt_status open_conversation(const kt_model *model, const kt_request_params *r,
+                                   kt__conversation **out, kt__notes *notes, kt_error *err) {
     kt__error_clear(err);
     *out = NULL;
-    if ((r->messages != NULL) + (r->chat_json != NULL) == 1)
-        return kt__conversation_open(r, out, err);
-    return kt__fail(err, KT_E_ARG, "give one of messages and chat_json");
+    *notes = (kt__notes){0};
+    if ((r->messages != NULL) + (r->chat_json != NULL) != 1)
+        return kt__fail(err, KT_E_ARG, "give one of messages and chat_json");
+    KT__STEP(kt__conversation_open(r, out, err));
+    return kt__notes_place(notes, model, r, err);
 }
 
 kt_status kt_request_render(const kt_model *model, const kt_request_params *request, char **out,
                             size_t *len, kt_error *err) {
     kt__chat_out rendered = {0};
     kt__conversation *conversation;
+    kt__notes notes;
     *out = NULL;
-    kt_status status = open_conversation(request, &conversation, err);
-    if (status == KT_OK) status = render_request(model, request, conversation, &rendered, err);
+    kt_status status = open_conversation(model, request, &conversation, &notes, err);
+    if (status == KT_OK)
+        status = render_request(model, &notes.request, conversation, &rendered, err);
     if (status == KT_OK) {
         hand_out(&rendered, out, len);
     } else {
         kt__chat_out_free(&rendered);
     }
     kt__conversation_free(conversation);
+    kt__notes_free(&notes);
     return status;
 }
 
@@ -322,12 +329,15 @@ kt_status kt_request_encode(const kt_model *model, const kt_request_params *requ
                             size_t *n, kt_error *err) {
     int64_t ns[2] = {0};
     kt__conversation *conversation;
+    kt__notes notes;
     *ids = NULL;
     *n = 0;
-    kt_status status = open_conversation(request, &conversation, err);
+    kt_status status = open_conversation(model, request, &conversation, &notes, err);
     if (status == KT_OK)
-        status = kt__text_encode_prompt(model, request, conversation, SIZE_MAX, ids, n, ns, err);
+        status = kt__text_encode_prompt(model, &notes.request, conversation, SIZE_MAX, ids, n, ns,
+                                        err);
     kt__conversation_free(conversation);
+    kt__notes_free(&notes);
     return status;
 }
 

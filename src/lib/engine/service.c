@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "requests/events.h"
 #include "requests/inbox.h"
+#include "context/notes.h"
 #include "context/model.h"
 #include "sched/sched.h"
 #include "requests/shorten.h"
@@ -64,37 +65,97 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
     return kt__text_encode_prompt(engine->model, r, conversation, most, ids, n, ns, err);
 }
 
+/* A prompt on its way. */
+typedef struct made_prompt {
+    int32_t *ids, *plain; /* plain: without its notes, where it is kept */
+    size_t n, n_plain;
+    char *question;
+    kt__conversation *conversation;
+    kt__notes notes;
+} made_prompt;
+
+static void free_prompt(made_prompt *p) {
+    kt__free(p->ids);
+    kt__free(p->plain);
+    kt__free(p->question);
+    kt__conversation_free(p->conversation);
+    kt__notes_free(&p->notes);
+}
+
+/* As it is without notes; what is said of it was said. */
+static kt_status encode_plain(const kt_engine *engine, const kt_request_params *r, made_prompt *p,
+                              int64_t *ns, kt_error *err) {
+    kt__buf *said = p->conversation ? &p->conversation->notes : NULL;
+    size_t n_said = said ? said->len : 0;
+    kt_status status = encode_prompt(engine, r, p->conversation, &p->plain, &p->n_plain, ns, err);
+    if (said && said->data) said->data[said->len = n_said] = '\0';
+    return status;
+}
+
+/* With its notes, where it fits with them; and as it is without, where it is kept. */
+static kt_status encode_noted(const kt_engine *engine, const kt_request_params *r, made_prompt *p,
+                              int64_t *ns, kt_error *err) {
+    KT__STEP(kt__notes_place(&p->notes, engine->model, r, err));
+    kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
+                                     err);
+    if (status == KT_E_CONTEXT_FULL && p->notes.n) {
+        p->notes.n = 0;
+        status = encode_prompt(engine, r, p->conversation, &p->ids, &p->n, ns, err);
+    }
+    if (status != KT_OK || !r->keep) return status;
+    KT__STEP(kt__notes_question(r, &p->question, err));
+    return p->notes.n && !r->seq ? encode_plain(engine, r, p, ns, err) : KT_OK;
+}
+
 /* The prompt's ids and what its conversation says, with the time that it took counted. */
-static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, int32_t **ids,
-                             size_t *n, kt__conversation **conversation, kt_error *err) {
+static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, made_prompt *p,
+                             kt_error *err) {
     int64_t ns[2] = {0}, begin_ns = kt__now_ns();
-    *ids = NULL;
-    kt_status status = kt__conversation_open(r, conversation, err);
-    if (status == KT_OK) status = encode_prompt(engine, r, *conversation, ids, n, ns, err);
+    kt_status status = kt__conversation_open(r, &p->conversation, err);
+    if (status == KT_OK) status = encode_noted(engine, r, p, ns, err);
     int64_t all_ns = kt__now_ns() - begin_ns;
     kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
     kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
     return status;
 }
 
+/* The request gets what was made. */
+static kt_status create_request(kt_engine *engine, const kt_request_params *r, made_prompt *p,
+                                kt__submitted **out, kt_error *err) {
+    kt_request_params noted = *r;
+    if (p->notes.n) noted.messages = p->notes.request.messages; /* what misses are explained by */
+    kt_status status = kt__submit_create(engine, &noted, p->ids, p->n, p->conversation, out, err);
+    p->ids = NULL;
+    p->conversation = NULL;
+    if (status != KT_OK) return status;
+    kt__submitted *sub = *out;
+    sub->n_learned = p->notes.n;
+    memcpy(sub->learned, p->notes.ids, sizeof sub->learned);
+    for (int i = 0; i < sub->n_choices; i++) sub->choices[i].report.n_learned = (int32_t)p->notes.n;
+    sub->plain = p->plain;
+    sub->n_plain = p->n_plain;
+    sub->question = p->question;
+    p->plain = NULL;
+    p->question = NULL;
+    return KT_OK;
+}
+
 kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,
                            kt_error *err) {
     int64_t begin_us = kt__now_us();
     kt__submitted *sub = NULL;
-    kt__conversation *conversation = NULL;
-    int32_t *ids;
-    size_t n;
+    made_prompt made = {0};
+    kt_status status;
     *out = NULL;
     kt__error_clear(err);
-    kt_status status = KT_OK;
-    if (request->pooling == KT_POOLING_NONE) status = kt__model_generates(engine->model, err);
-    if (status == KT_OK) status = make_prompt(engine, request, &ids, &n, &conversation, err);
-    bool made = status == KT_OK;
+    if (request->pooling == KT_POOLING_NONE) KT__TRY(kt__model_generates(engine->model, err));
+    KT__TRY(make_prompt(engine, request, &made, err));
     int64_t begin_ns = kt__stage_begin(engine);
-    if (made) status = kt__submit_create(engine, request, ids, n, conversation, &sub, err);
+    status = create_request(engine, request, &made, &sub, err);
     kt__stage_end_outside(engine, KT__STAGE_SETUP, begin_ns);
+out:
+    free_prompt(&made);
     if (status != KT_OK) {
-        if (!made) kt__conversation_free(conversation);
         kt__inbox_note_refused(engine->inbox);
         return status;
     }
@@ -260,6 +321,12 @@ bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
 const char *kt_request_notes(const kt_request *req) {
     const kt__submitted *sub = (const kt__submitted *)(const void *)req;
     return sub->conversation && sub->conversation->notes.data ? sub->conversation->notes.data : "";
+}
+
+size_t kt_request_learned(const kt_request *req, uint64_t *ids, size_t cap) {
+    const kt__submitted *sub = (const kt__submitted *)(const void *)req;
+    for (size_t i = 0; i < sub->n_learned && i < cap; i++) ids[i] = sub->learned[i];
+    return sub->n_learned;
 }
 
 size_t kt_request_n_prompt(const kt_request *req) {

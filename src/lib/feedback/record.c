@@ -48,6 +48,10 @@ void kt__record_put_item(kt__buf *out, const kt__record_head *head, const kt__fe
     (void)kt__buf_append(out, item->keys.keys, item->keys.n * d_model);
     (void)kt__buf_append(out, item->text, item->n_text);
     (void)kt__buf_append(out, item->about, n_about + 1); /* with its NUL */
+    if (!item->question) return;
+    kt__le_put(bytes, item->n_question, 4);
+    (void)kt__buf_append(out, bytes, sizeof bytes);
+    (void)kt__buf_append(out, item->question, item->n_question);
 }
 
 void kt__record_put_published(kt__buf *out, const kt__record_head *head,
@@ -78,6 +82,15 @@ static bool get_ids(const uint8_t **at, size_t n, uint32_t n_vocab, const int32_
     return true;
 }
 
+/* The question after all else, which records before 0.2 lack. */
+static bool get_question(const uint8_t *tail, size_t n, kt__feedback_item *out) {
+    if (n == 0) return true;
+    if (n < 4 || kt__le_get32(tail) != n - 4) return false;
+    out->question = (const char *)tail + 4;
+    out->n_question = n - 4;
+    return true;
+}
+
 static bool get_front(const uint8_t *body, size_t n, uint32_t d_model, kt__feedback_item *out,
                       size_t *n_about) {
     uint64_t counts[6];
@@ -94,8 +107,8 @@ static bool get_front(const uint8_t *body, size_t n, uint32_t d_model, kt__feedb
     *n_about = (size_t)counts[4];
     uint64_t want = ITEM_FRONT + 4 * (counts[0] + counts[1] + counts[2] + counts[5]) + counts[3] +
                     counts[4] + 1 + counts[5] * d_model;
-    return want == n && kind >= KT__FEEDBACK_SCORE && kind <= KT__FEEDBACK_PAIR &&
-           isfinite(out->score);
+    return want <= n && get_question(body + want, n - (size_t)want, out) &&
+           kind >= KT__FEEDBACK_SCORE && kind <= KT__FEEDBACK_PAIR && isfinite(out->score);
 }
 
 bool kt__record_get_item(const uint8_t *body, size_t n, uint32_t d_model, uint32_t n_vocab,

@@ -41,6 +41,8 @@ typedef struct kt__feedback_item {
     size_t n_prompt, n_answer, n_right;
     const char *text; /* of the correction, UTF-8 */
     size_t n_text;
+    const char *question; /* what the user said last; NULL: unknown */
+    size_t n_question;
     kt__feedback_keys keys; /* n 0: it changes no answer by itself */
 } kt__feedback_item;
 

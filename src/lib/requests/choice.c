@@ -370,6 +370,14 @@ bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out) {
                      .n_answer = n_tok > n_text ? n_tok - n_text : 0,
                      .keys = c->kept,
                      .n_keys = c->n_kept,
-                     .n_recalled = c->n_recalled};
+                     .n_recalled = c->n_recalled,
+                     .question = sub->question,
+                     .n_question = sub->question ? strlen(sub->question) : 0};
+    if (sub->plain) {
+        out->prompt = sub->plain;
+        out->n_prompt = sub->n_plain;
+        out->keys = NULL;
+        out->n_keys = 0;
+    }
     return true;
 }

@@ -56,6 +56,8 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->embedding);
     kt__free(sub->prompt);
     kt__free(sub->texts);
+    kt__free(sub->plain);
+    kt__free(sub->question);
     kt__conversation_free(sub->conversation);
     kt__adapters_release(sub->adapters);
     kt_recall_close(sub->recall);

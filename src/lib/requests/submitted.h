@@ -47,7 +47,12 @@ struct kt__submitted {
     kt__adapters *adapters; /* or NULL */
     kt_recall *recall;      /* or NULL; held */
     bool keep;
-    int8_t *keys; /* the caller's, of an embedding; or NULL */
+    uint64_t learned[KT_NOTES_MAX]; /* feedbacks whose notes are in the prompt */
+    size_t n_learned;
+    int32_t *plain; /* [n_plain]: the prompt without them, where it is kept; or NULL */
+    size_t n_plain;
+    char *question; /* what the user said last, where it is kept; or NULL */
+    int8_t *keys;   /* the caller's, of an embedding; or NULL */
     size_t keys_first;
     kt_seq *seq;         /* that the answer continues in; NULL: none */
     atomic_bool has_seq; /* it is lent to this request */

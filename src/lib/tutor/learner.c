@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bank/bank.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,6 +21,7 @@ static const float QUALITY_THRESHOLD = 0.5f;
 static kt_learned hold_learned(const kt_learned *of) {
     kt_learned held = *of;
     kt_recall_hold(held.recall);
+    kt_bank_hold(held.bank);
     if (held.adapter) kt_adapter_hold(held.adapter);
     return held;
 }
@@ -27,40 +29,44 @@ static kt_learned hold_learned(const kt_learned *of) {
 void kt_learned_close(kt_learned *learned) {
     kt_recall_close(learned->recall);
     kt_adapter_close(learned->adapter);
+    kt_bank_close(learned->bank);
     *learned = (kt_learned){0};
 }
 
-/* The recall with one feedback more; *recall is replaced. */
-static kt_status recall_feedback(kt_learner *l, uint64_t id, kt_recall **recall, kt__buf *buf,
-                                 kt_error *err) {
-    kt__feedback_item item;
-    kt_recall *next;
-    kt_status status = kt__feedback_get(l->store, id, &item, buf, err);
-    if (status != KT_OK) return status;
-    const kt_recall_pairs pairs = {item.keys.keys, item.keys.ids, item.keys.n, id};
-    status = kt_recall_add(*recall, &pairs, &next, err);
-    if (status != KT_OK) return status;
-    kt_recall_close(*recall);
-    *recall = next;
-    return KT_OK;
+/* A correction becomes an entry of the bank; nothing else does. */
+static kt_status bank_feedback(kt_bank *bank, const kt__feedback_item *item, uint64_t id,
+                               kt_error *err) {
+    const kt__bank_entry entry = {id, item->question, item->n_question, item->text, item->n_text};
+    return item->kind == KT__FEEDBACK_SCORE ? KT_OK : kt__bank_add(bank, &entry, err);
 }
 
-static kt_status build_recall(kt_learner *l, uint32_t version, kt_recall **out, kt_error *err) {
+/* Recall and bank with one feedback more; the recall is replaced. */
+static kt_status learn_feedback(kt_learner *l, uint64_t id, kt_learned *learned, kt__buf *buf,
+                                kt_error *err) {
+    kt__feedback_item item;
+    kt_recall *next;
+    KT__STEP(kt__feedback_get(l->store, id, &item, buf, err));
+    const kt_recall_pairs pairs = {item.keys.keys, item.keys.ids, item.keys.n, id};
+    KT__STEP(kt_recall_add(learned->recall, &pairs, &next, err));
+    kt_recall_close(learned->recall);
+    learned->recall = next;
+    return bank_feedback(learned->bank, &item, id, err);
+}
+
+/* What the feedbacks of a version add; after an error the caller closes it. */
+static kt_status build_recall(kt_learner *l, uint32_t version, kt_learned *out, kt_error *err) {
     kt_status status;
     uint64_t *ids = NULL;
     size_t n;
     kt__buf buf;
     kt__buf_init(&buf, (size_t)64 << 20);
-    *out = NULL;
     KT__TRY(kt__feedback_chain(l->store, version, &ids, &n, err));
-    if (n > 0) KT__TRY(kt_recall_open(l->engine->model, &l->params.recall, out, err));
-    for (size_t i = 0; i < n; i++) KT__TRY(recall_feedback(l, ids[i], out, &buf, err));
+    KT__TRY(kt__bank_open(&out->bank, err));
+    if (n > 0) KT__TRY(kt_recall_open(l->engine->model, &l->params.recall, &out->recall, err));
+    for (size_t i = 0; i < n; i++) KT__TRY(learn_feedback(l, ids[i], out, &buf, err));
 out:
     kt__buf_free(&buf);
     kt__free(ids);
-    if (status == KT_OK) return KT_OK;
-    kt_recall_close(*out);
-    *out = NULL;
     return status;
 }
 
@@ -69,7 +75,7 @@ static kt_status build_version(kt_learner *l, uint32_t version, kt_learned *out,
     uint32_t number = kt__feedback_adapter(l->store, version);
     *out = (kt_learned){.version = version};
     kt_status status;
-    KT__TRY(build_recall(l, version, &out->recall, err));
+    KT__TRY(build_recall(l, version, out, err));
     if (number) {
         KT__TRY(kt__feedback_adapter_path(l->store, number, false, path, sizeof path, err));
         KT__TRY(kt_adapter_open(l->engine->model, path, &out->adapter, err));
@@ -319,6 +325,8 @@ static kt_status check_feedback(const kt_feedback_params *p, kt_error *err) {
         return kt__fail(err, KT_E_ARG, "a feedback is of an answer to a prompt");
     if (!p->correction && !(p->score >= 0 && p->score <= 1))
         return kt__fail_at(err, KT_E_ARG, "score", UINT64_MAX, "score: expected 0 to 1");
+    if (p->kept->question && !is_utf8(p->kept->question, p->kept->n_question))
+        return kt__fail_at(err, KT_E_ARG, "question", UINT64_MAX, "question: it is not UTF-8");
     if (!p->correction) return KT_OK;
     if (p->n_correction > KT_CORRECTION_MAX)
         return kt__fail_at(err, KT_E_LIMIT, "correction", UINT64_MAX,
@@ -329,6 +337,15 @@ static kt_status check_feedback(const kt_feedback_params *p, kt_error *err) {
     if (!is_utf8(p->correction, p->n_correction))
         return kt__fail_at(err, KT_E_ARG, "correction", UINT64_MAX, "correction: it is not UTF-8");
     return KT_OK;
+}
+
+/* It is acknowledged already: what the bank cannot hold is there again when the learner is opened. */
+static void enter_bank(kt_learner *l, const kt__feedback_item *item, uint64_t id) {
+    kt_error err;
+    if (bank_feedback(l->served.bank, item, id, &err) != KT_OK)
+        kt__log_line(&l->engine->model->ctx->log, KT_LOG_WARN,
+                     "feedback %llu enters no prompt until this starts again: %s",
+                     (unsigned long long)id, err.message);
 }
 
 /* What is served with a feedback more. With `changing`; before the store has it, so that an error
@@ -352,6 +369,7 @@ static kt_status add_to_served(kt_learner *l, const taught *t, kt_feedback_resul
     }
     serve_learned(l, next);
     out->n_pairs = (int32_t)pairs.n;
+    enter_bank(l, &t->item, out->id);
 out:
     kt_recall_close(base);
     kt_recall_close(recall);
@@ -403,6 +421,8 @@ kt_status kt_feedback(kt_learner *l, const kt_feedback_params *p, kt_feedback_re
     t.item.n_prompt = p->kept->n_prompt;
     t.item.answer = p->kept->answer;
     t.item.n_answer = p->kept->n_answer;
+    t.item.question = p->kept->question;
+    t.item.n_question = p->kept->n_question;
     int64_t begin_us = kt__now_us();
     if (p->correction)
         status = teach_correction(l, p, &t, err);
@@ -463,117 +483,34 @@ kt_status kt_learner_versions(kt_learner *l, kt_learned_version **versions, size
     return status;
 }
 
-/* ---- export ---- */
-
-static void write_ids(const kt_model *model, kt__buf *line, const char *name, const int32_t *ids,
-                      size_t n) {
-    size_t cap = n * 16 + 64, len = 0;
-    kt_error ignored;
-    kt__json_key(line, name);
-    char *text = kt__malloc(cap);
-    kt_status status = text ? kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, cap, &len,
-                                            &ignored)
-                            : KT_E_NOMEM;
-    if (status == KT_E_LIMIT) {
-        kt__free(text);
-        text = kt__malloc(len);
-        if (text)
-            status = kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, &ignored);
-    }
-    kt__json_string(line, status == KT_OK ? text : "", status == KT_OK ? len : 0, KT__JSON_PLAIN);
-    kt__free(text);
-}
-
-/* How often what is served of it changed a token, since it was taught or read. */
-static void write_uses(const kt_recall *recall, uint64_t id, kt__buf *line) {
-    uint64_t n = 0;
-    int64_t last_us = 0;
-    if (recall) kt_recall_uses(recall, id, &n, &last_us);
-    (void)kt__buf_printf(line, ",\"recalled\":%llu", (unsigned long long)n);
-    if (n)
-        (void)kt__buf_printf(line, ",\"recalled_ago_s\":%lld",
-                             (long long)((kt__now_us() - last_us) / 1000000));
-}
-
-static void write_line(const kt_model *model, const kt__feedback_item *item, kt__buf *line) {
-    static const char *const kinds[] = {"", "score", "correction", "pair"};
-    (void)kt__buf_printf(line, "{\"id\":%llu,\"time_us\":%lld", (unsigned long long)item->id,
-                         (long long)item->time_us);
-    kt__json_member(line, "kind", kinds[item->kind]);
-    kt__json_member(line, "about", item->about);
-    if (item->kind == KT__FEEDBACK_SCORE) {
-        (void)kt__buf_printf(line, ",\"score\":%.9g", (double)item->score);
-    } else {
-        kt__json_key(line, "correction");
-        kt__json_string(line, item->text, item->n_text, KT__JSON_PLAIN);
-    }
-    write_ids(model, line, "prompt", item->prompt, item->n_prompt);
-    write_ids(model, line, "answer", item->answer, item->n_answer);
-    (void)kt__buf_putc(line, '}');
-}
-
-/* Where lines go, and what they are made in. */
-typedef struct export_lines {
-    kt_json_fn *on_line;
-    void *user;
-    bool uses;               /* how often it was recalled is part of a line */
-    const kt_recall *recall; /* what is served, or NULL */
-    kt__buf buf, line;
-} export_lines;
-
-static kt_status export_one(kt_learner *l, uint64_t id, export_lines *to, kt_error *err) {
+/* The answer that feedback `id` is about, with the correction; ids point into buf. */
+static kt_status correct_again(kt_learner *l, uint64_t id, const char *correction, size_t n,
+                               kt__buf *buf, kt_feedback_result *out, kt_error *err) {
     kt__feedback_item item;
-    KT__STEP(kt__feedback_get(l->store, id, &item, &to->buf, err));
-    kt__buf_clear(&to->line);
-    write_line(l->engine->model, &item, &to->line);
-    if (to->uses && to->line.len) {
-        to->line.len--; /* its brace */
-        write_uses(to->recall, id, &to->line);
-        (void)kt__buf_putc(&to->line, '}');
-    }
-    if (to->line.failed) return kt__fail_nomem(err, "a line of feedback", to->line.len);
-    if (!to->on_line(to->user, to->line.data, to->line.len))
-        return kt__fail(err, KT_E_CANCELLED, "cancelled");
-    return KT_OK;
+    KT__STEP(kt__feedback_get(l->store, id, &item, buf, err));
+    if (item.kind == KT__FEEDBACK_SCORE)
+        return kt__fail_at(err, KT_E_ARG, "id", UINT64_MAX, "feedback %llu is no correction",
+                           (unsigned long long)id);
+    const kt_kept kept = {.prompt = item.prompt,
+                          .n_prompt = item.n_prompt,
+                          .answer = item.answer,
+                          .n_answer = item.n_answer,
+                          .question = item.question,
+                          .n_question = item.n_question};
+    const kt_feedback_params params = {
+        .kept = &kept, .about = item.about, .correction = correction, .n_correction = n};
+    return kt_feedback(l, &params, out, err);
 }
 
-kt_status kt_learner_export(kt_learner *l, kt_json_fn *on_line, void *user, kt_error *err) {
-    kt_status status;
-    uint64_t *ids = NULL;
-    size_t n = 0;
-    export_lines to = {.on_line = on_line, .user = user};
+kt_status kt_learner_edit(kt_learner *l, uint64_t id, const char *correction, size_t n_correction,
+                          kt_feedback_result *out, kt_error *err) {
+    kt__buf buf;
+    *out = (kt_feedback_result){0};
     kt__error_clear(err);
-    kt__buf_init(&to.buf, (size_t)64 << 20);
-    kt__buf_init(&to.line, (size_t)64 << 20);
-    KT__TRY(kt__feedback_list(l->store, &ids, &n, err));
-    for (size_t i = 0; i < n; i++) KT__TRY(export_one(l, ids[i], &to, err));
-out:
-    kt__buf_free(&to.buf);
-    kt__buf_free(&to.line);
-    kt__free(ids);
-    return status;
-}
-
-kt_status kt_learner_list(kt_learner *l, uint64_t before, kt_json_fn *on_line, void *user,
-                          kt_error *err) {
-    kt_status status;
-    uint64_t *ids = NULL;
-    size_t n = 0;
-    kt_learned served = {0};
-    export_lines to = {.on_line = on_line, .user = user, .uses = true};
-    kt__error_clear(err);
-    kt__buf_init(&to.buf, (size_t)64 << 20);
-    kt__buf_init(&to.line, (size_t)64 << 20);
-    KT__TRY(kt_learner_get(l, KT_VERSION_SERVED, &served, err));
-    to.recall = served.recall;
-    KT__TRY(kt__feedback_list(l->store, &ids, &n, err));
-    while (n-- > 0) {
-        if (!before || ids[n] < before) KT__TRY(export_one(l, ids[n], &to, err));
-    }
-out:
-    kt_learned_close(&served);
-    kt__buf_free(&to.buf);
-    kt__buf_free(&to.line);
-    kt__free(ids);
+    kt__buf_init(&buf, (size_t)64 << 20);
+    kt_status status = correct_again(l, id, correction, n_correction, &buf, out, err);
+    /* one about an answer without an id is not replaced by the next about it */
+    if (status == KT_OK && kt__feedback_has(l->store, id)) status = kt_learner_forget(l, id, err);
+    kt__buf_free(&buf);
     return status;
 }

@@ -66,6 +66,13 @@ static void name_answer(const kt_kept *kept, char id[32]) {
     snprintf(id, 32, "run-%016llx", (unsigned long long)kt__hash_end(&h).w[0]);
 }
 
+/* NULL: nobody asked. */
+static const char *last_question(const kt__chat *c) {
+    for (size_t i = c->messages.n; i > 0; i--)
+        if (!strcmp(c->messages.items[i - 1].role, "user")) return c->messages.items[i - 1].content;
+    return NULL;
+}
+
 static kt_status give_feedback(kt__chat *c, float score, const char *correction,
                                kt_feedback_result *result, kt_error *err) {
     kt__session *s = c->session;
@@ -80,6 +87,8 @@ static kt_status give_feedback(kt__chat *c, float score, const char *correction,
                           err));
     kept.prompt = prompt;
     kept.answer = answer;
+    kept.question = last_question(c);
+    kept.n_question = kept.question ? strlen(kept.question) : 0;
     char id[32];
     name_answer(&kept, id);
     const kt_feedback_params params = {.kept = &kept,

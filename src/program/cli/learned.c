@@ -1,10 +1,12 @@
 /* kentang learned: what a model has learned from feedback, on this machine. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "term/cli.h"
+#include "term/safe_text.h"
 #include "setup/learn_opts.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
@@ -16,9 +18,9 @@ typedef struct learned_opts {
     kt__session_opts session;
 } learned_opts;
 
-/* What is done to a learner; word: what follows the action, or NULL. */
-typedef kt_status action_fn(kt_learner **learner, const learned_opts *opts, const char *word,
-                            kt_error *err);
+/* What is done to a learner; words: what follows the action, or NULL, two of them. */
+typedef kt_status action_fn(kt_learner **learner, const learned_opts *opts,
+                            const char *const *words, kt_error *err);
 
 static const kt__opt table[] = {
     {.name = "all",
@@ -46,10 +48,10 @@ static const kt__opt table[] = {
      .help = "of train: conversations that the model writes itself, to stay as they are (800)"},
 };
 
-static kt_status show_status(kt_learner **learner, const learned_opts *opts, const char *word,
-                             kt_error *err) {
+static kt_status show_status(kt_learner **learner, const learned_opts *opts,
+                             const char *const *words, kt_error *err) {
     kt_learner_info i;
-    (void)opts, (void)word, (void)err;
+    (void)opts, (void)words, (void)err;
     kt_learner_get_info(*learner, &i);
     printf("feedback    %" PRIu64 " (%" PRIu64 " corrections, %" PRIu64 " scores), %" PRIu64
            " deleted\n",
@@ -70,18 +72,18 @@ static bool print_line(void *user, const char *json, size_t len) {
     return fwrite(json, 1, len, stdout) == len && putchar('\n') != EOF;
 }
 
-static kt_status export_all(kt_learner **learner, const learned_opts *opts, const char *word,
-                            kt_error *err) {
-    (void)opts, (void)word;
+static kt_status export_all(kt_learner **learner, const learned_opts *opts,
+                            const char *const *words, kt_error *err) {
+    (void)opts, (void)words;
     return kt_learner_export(*learner, print_line, NULL, err);
 }
 
-static kt_status list_versions(kt_learner **learner, const learned_opts *opts, const char *word,
-                               kt_error *err) {
+static kt_status list_versions(kt_learner **learner, const learned_opts *opts,
+                               const char *const *words, kt_error *err) {
     kt_learner_info info;
     kt_learned_version *versions;
     size_t n;
-    (void)opts, (void)word;
+    (void)opts, (void)words;
     kt_learner_get_info(*learner, &info);
     kt_status status = kt_learner_versions(*learner, &versions, &n, err);
     if (status != KT_OK) return status;
@@ -110,34 +112,34 @@ static kt_status read_number(const char *word, const char *prefix, const char *w
     return end && !*end ? KT_OK : kt__fail(err, KT_E_ARG, "%s is needed", what);
 }
 
-static kt_status roll_back(kt_learner **learner, const learned_opts *opts, const char *word,
+static kt_status roll_back(kt_learner **learner, const learned_opts *opts, const char *const *words,
                            kt_error *err) {
     uint64_t version = 0;
     (void)opts;
-    kt_status status = read_number(word, "", "a version's number", &version, err);
+    kt_status status = read_number(words[0], "", "a version's number", &version, err);
     if (status == KT_OK && version > INT64_MAX) status = kt__fail(err, KT_E_ARG, "no such version");
     return status == KT_OK ? kt_learner_rollback(*learner, (int64_t)version, err) : status;
 }
 
-static kt_status delete_some(kt_learner **learner, const learned_opts *opts, const char *word,
-                             kt_error *err) {
+static kt_status delete_some(kt_learner **learner, const learned_opts *opts,
+                             const char *const *words, kt_error *err) {
     uint64_t id = 0;
-    if (opts->all && !word) {
+    if (opts->all && !words[0]) {
         kt_learner *erased = *learner;
         *learner = NULL;
         return kt_learner_erase(erased, err);
     }
-    kt_status status = read_number(word, "fb_", "a feedback's id, or --all", &id, err);
+    kt_status status = read_number(words[0], "fb_", "a feedback's id, or --all", &id, err);
     return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
 }
 
 /* With all threads, at the command's own priority. */
-static kt_status train_word(kt_learner **learner, const learned_opts *opts, const char *word,
-                            kt_error *err) {
+static kt_status train_word(kt_learner **learner, const learned_opts *opts,
+                            const char *const *words, kt_error *err) {
     const kt_train_params params = {
         .deep = opts->deep, .n_step = opts->n_step, .n_own = opts->n_own};
     kt_train_result result;
-    (void)word;
+    (void)words;
     kt_status status = kt_learner_train(*learner, &params, &result, err);
     if (status != KT_OK) return status;
     printf("%s, version %" PRId64 "\n%s\n", result.published ? "published" : "refused",
@@ -146,15 +148,86 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts, cons
     return KT_OK;
 }
 
-static kt_status freeze_word(kt_learner **learner, const learned_opts *opts, const char *word,
-                             kt_error *err) {
-    (void)opts, (void)word;
+/* ---- entries: what was corrected, and what it is about ---- */
+
+static void print_text(const char *name, const json_t *text) {
+    if (!text) return;
+    printf("    %s  ", name);
+    kt__safe_print(stdout, json_string_value(text), json_string_length(text), 0);
+    putchar('\n');
+}
+
+static void print_subject(const json_t *entry) {
+    const json_t *subject = json_object_get(entry, "subject");
+    const char *scope = json_string_value(json_object_get(entry, "scope"));
+    if (json_array_size(subject) == 0 && scope) printf("  (opens for nothing: %s)", scope);
+    for (size_t i = 0; i < json_array_size(subject); i++) {
+        const json_t *word = json_array_get(subject, i);
+        fputs(i ? " " : "  [", stdout);
+        kt__safe_print(stdout, json_string_value(word), json_string_length(word), 0);
+    }
+    if (json_array_size(subject)) putchar(']');
+}
+
+static bool print_entry(void *user, const char *line, size_t len) {
+    bool *any = user;
+    json_t *entry = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
+    const json_t *correction = json_object_get(entry, "correction");
+    if (correction) {
+        printf("fb_%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(entry, "id")));
+        print_subject(entry);
+        putchar('\n');
+        print_text("Q", json_object_get(entry, "question"));
+        print_text("A", correction);
+        *any = true;
+    }
+    json_decref(entry);
+    return !ferror(stdout);
+}
+
+static kt_status list_entries(kt_learner *learner, const kt_learner_query *query, kt_error *err) {
+    bool any = false;
+    kt_status status = kt_learner_list(learner, query, print_entry, &any, err);
+    if (status == KT_OK && !any) puts("(none)");
+    return status;
+}
+
+static kt_status show_entries(kt_learner **learner, const learned_opts *opts,
+                              const char *const *words, kt_error *err) {
+    const kt_learner_query query = {.text = words[0]};
+    (void)opts;
+    return list_entries(*learner, &query, err);
+}
+
+static kt_status show_opened(kt_learner **learner, const learned_opts *opts,
+                             const char *const *words, kt_error *err) {
+    const kt_learner_query query = {.opens = words[0]};
+    (void)opts;
+    if (!words[0]) return kt__fail(err, KT_E_ARG, "a user's message is needed");
+    return list_entries(*learner, &query, err);
+}
+
+static kt_status edit_entry(kt_learner **learner, const learned_opts *opts,
+                            const char *const *words, kt_error *err) {
+    uint64_t id = 0;
+    kt_feedback_result r;
+    (void)opts;
+    KT__STEP(read_number(words[0], "fb_", "a feedback's id", &id, err));
+    if (!words[1]) return kt__fail(err, KT_E_ARG, "the corrected answer is needed");
+    KT__STEP(kt_learner_edit(*learner, id, words[1], strlen(words[1]), &r, err));
+    printf("fb_%" PRIu64 ", version %" PRId64 "\n", r.id, r.version);
+    return KT_OK;
+}
+
+static kt_status freeze_word(kt_learner **learner, const learned_opts *opts,
+                             const char *const *words, kt_error *err) {
+    (void)opts, (void)words;
     return kt_learner_freeze(*learner, true, err);
 }
 
-static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const char *word,
+static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const char *const *words,
                            kt_error *err) {
-    (void)opts, (void)word;
+    (void)opts, (void)words;
     return kt_learner_freeze(*learner, false, err);
 }
 
@@ -162,12 +235,15 @@ static const struct {
     const char *name;
     bool changes;
     action_fn *run;
-} actions[] = {{"status", false, show_status}, {"list", false, list_versions},
-               {"export", false, export_all},  {"rollback", true, roll_back},
-               {"train", true, train_word},    {"freeze", true, freeze_word},
-               {"thaw", true, thaw_word},      {"delete", true, delete_some}};
+} actions[] = {{"status", false, show_status},   {"list", false, list_versions},
+               {"entries", false, show_entries}, {"opens", false, show_opened},
+               {"edit", true, edit_entry},       {"export", false, export_all},
+               {"rollback", true, roll_back},    {"train", true, train_word},
+               {"freeze", true, freeze_word},    {"thaw", true, thaw_word},
+               {"delete", true, delete_some}};
 
-static int act_on_words(const learned_opts *opts, const char *const *words, size_t n_words) {
+/* words: the action, and two more or NULL */
+static int act_on_words(const learned_opts *opts, const char *const *words) {
     kt_error err = {0};
     kt__session session = {0};
     kt_learner *learner = NULL;
@@ -176,14 +252,14 @@ static int act_on_words(const learned_opts *opts, const char *const *words, size
     if (i == KT__COUNT(actions))
         return kt__cli_usage_error(
             "learned",
-            "\"%.40s\" is not one of status, list, export, train, rollback, freeze, "
-            "thaw and delete",
+            "\"%.40s\" is not one of status, list, entries, opens, edit, export, train, rollback, "
+            "freeze, thaw and delete",
             words[0]);
     kt_status status;
     KT__TRY(kt__session_open(&opts->session, &session, &err));
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
-    KT__TRY(actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err));
+    KT__TRY(actions[i].run(&learner, opts, words + 1, &err));
 out:
     kt_learner_close(learner);
     kt__session_close(&session);
@@ -201,24 +277,29 @@ static int learned_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "learned",
-        .usage = "status|list|export|train|rollback VERSION|freeze|thaw|delete ID|--all [OPTIONS]",
+        .usage = "ACTION [WORD...] [OPTIONS]",
         .about =
-            "What a model has learned from feedback: how much, in which versions; all of it as "
-            "lines of JSON;\nan adapter trained from it, and served where it passes the gate; an "
-            "earlier "
-            "version served again\n(0: the model alone); no more feedback taken, or taken again; "
-            "feedback deleted without a trace.\n`kentang learn status` and so on mean the same. "
-            "What changes something needs a server that learns\nthere to be stopped, or asked: "
-            "POST /v1/adapters/train, /v1/adapters/rollback, DELETE\n/v1/feedback/ID.",
+            "What a model has learned from feedback. ACTION is\n"
+            "status: how much; list: its versions; export: all that was said, as lines of JSON\n"
+            "entries [WORDS]: what was corrected (where WORDS begin words of it), and the words\n"
+            "  that say what it is about; opens TEXT: those that a user's message TEXT opens\n"
+            "edit ID TEXT: another correction in the place of one\n"
+            "train: an adapter trained from it, and served where it passes the gate\n"
+            "rollback VERSION: an earlier version served again (0: the model alone)\n"
+            "freeze, thaw: no more feedback taken, or taken again\n"
+            "delete ID, delete --all: without a trace.\n"
+            "`kentang learn status` and so on mean the same. What changes something needs a server\n"
+            "that learns there to be stopped, or asked: POST /v1/adapters/train,\n"
+            "/v1/adapters/rollback, POST /v1/feedback, DELETE /v1/feedback/ID.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
         .min_words = 1,
-        .max_words = 2,
+        .max_words = 3,
         .word = "ACTION"};
-    const char *words[2] = {NULL};
+    const char *words[4] = {NULL};
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
-    return code >= 0 ? code : act_on_words(&opts, words, n_words);
+    return code >= 0 ? code : act_on_words(&opts, words);
 }
 
 int kt__cmd_learned(int argc, char **argv) {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,11 +186,43 @@ out:
     return status;
 }
 
+/* "fb_7" */
+static kt_status read_feedback_id(const char *name, const char *text, uint64_t *out,
+                                  kt_error *err) {
+    char *end = NULL;
+    if (!strncmp(text, "fb_", 3) && text[3] >= '0' && text[3] <= '9')
+        *out = strtoull(text + 3, &end, 10);
+    return end && !*end ? KT_OK : fail_field(name, "one as POST /v1/feedback gave it", err);
+}
+
+/* Another correction in the place of one, whose answer need not be kept any more. */
+static kt_status edit_feedback(kt__job *job, const char *id, kt_error *err) {
+    char name[KT__NAMESPACE_BYTES];
+    kt_learner *learner;
+    const char *correction;
+    size_t n;
+    uint64_t number = 0;
+    kt_feedback_result result = {0};
+    KT__STEP(read_feedback_id("feedback", id, &number, err));
+    KT__STEP(text_field(job, "correction", &correction, &n, err));
+    if (!correction) return fail_field("correction", "a text", err);
+    KT__STEP(named_learner(job, false, name, &learner, err));
+    kt_status status = kt_learner_edit(learner, number, correction, n, &result, err);
+    kt__learner_table_count(kt__served_learners(job->model.served), status, &result);
+    if (status == KT_E_ARG && !strcmp(err->where, "id")) job->answer.error_status = 404;
+    if (status != KT_OK) return blame_place(job, status, err);
+    write_feedback(job, name, &result);
+    return KT_OK;
+}
+
 static kt_status run_feedback(kt__job *job, kt_error *err) {
     kt_status status;
+    const char *id;
     kt__kept_answer *answer = NULL;
     KT__TRY(check_learning(job, err));
     KT__TRY(kt__job_parse(job, err));
+    KT__TRY(text_field(job, "feedback", &id, NULL, err));
+    if (id) return edit_feedback(job, id, err);
     KT__TRY(find_answer(job, &answer, err));
     KT__TRY(take_feedback(job, answer, err));
 out:
@@ -311,18 +344,10 @@ kt_status kt__dialect_feedback_begin(kt__job *job, const kt__feedback_query *que
     job->extra = q;
     if (q && copy_text(job, query->id, &q->id) && copy_text(job, query->name, &q->name) &&
         copy_text(job, query->model, &q->model) && copy_text(job, query->before, &q->before) &&
-        copy_text(job, query->limit, &q->limit))
+        copy_text(job, query->limit, &q->limit) && copy_text(job, query->text, &q->text) &&
+        copy_text(job, query->opens, &q->opens))
         return KT_OK;
     return kt__fail_nomem(err, "a request", 0);
-}
-
-/* "fb_7" */
-static kt_status read_feedback_id(const char *name, const char *text, uint64_t *out,
-                                  kt_error *err) {
-    char *end = NULL;
-    if (!strncmp(text, "fb_", 3) && text[3] >= '0' && text[3] <= '9')
-        *out = strtoull(text + 3, &end, 10);
-    return end && !*end ? KT_OK : fail_field(name, "one as POST /v1/feedback gave it", err);
 }
 
 static kt_status queried_learner(kt__job *job, const kt__feedback_query *q,
@@ -395,16 +420,16 @@ static kt_status run_said(kt__job *job, kt_error *err) {
     const kt__feedback_query *q = job->extra;
     kt_learner *learner;
     char name[KT__NAMESPACE_BYTES];
-    uint64_t before = 0;
     said_list list = {.out = &job->answer.out};
+    kt_learner_query query = {.text = q->text, .opens = q->opens};
     KT__STEP(check_learning(job, err));
     KT__STEP(read_limit(q->limit, &list.most, err));
-    if (q->before) KT__STEP(read_feedback_id("before", q->before, &before, err));
+    if (q->before) KT__STEP(read_feedback_id("before", q->before, &query.before, err));
     KT__STEP(queried_learner(job, q, name, &learner, err));
     begin_reply(job, "list", name);
     (void)kt__buf_puts(list.out, ",\"data\":[");
     list.from = list.out->len;
-    kt_status status = kt_learner_list(learner, before, write_said, &list, err);
+    kt_status status = kt_learner_list(learner, &query, write_said, &list, err);
     if (status != KT_OK && !(status == KT_E_CANCELLED && list.more)) {
         kt__buf_clear(list.out);
         return blame_place(job, status, err);
@@ -483,6 +508,39 @@ static kt_status line_train(kt__job *job, kt_error *err) {
     return status == KT_OK && kt__job_is_reading(job) ? finish_line_train(job, err) : status;
 }
 
+/* A line's members are what a path and its query say on HTTP. */
+static kt_status query_of_line(kt__job *job, kt_error *err) {
+    int64_t limit = SAID_DEFAULT;
+    char digits[24];
+    kt__feedback_query *q = kt__arena_calloc(&job->arena, 1, sizeof *q);
+    if (!q) return kt__fail_nomem(err, "a request", sizeof *q);
+    job->extra = q;
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(text_field(job, "feedback", &q->id, NULL, err));
+    KT__STEP(text_field(job, "namespace", &q->name, NULL, err));
+    KT__STEP(text_field(job, "model", &q->model, NULL, err));
+    KT__STEP(text_field(job, "before", &q->before, NULL, err));
+    KT__STEP(text_field(job, "q", &q->text, NULL, err));
+    KT__STEP(text_field(job, "opens", &q->opens, NULL, err));
+    KT__STEP(whole_field(job, "limit", 1, SAID_MOST, &limit, err));
+    snprintf(digits, sizeof digits, "%" PRId64, limit);
+    return copy_text(job, digits, &q->limit) ? KT_OK : kt__fail_nomem(err, "a request", 0);
+}
+
+static kt_status line_said(kt__job *job, kt_error *err) {
+    KT__STEP(query_of_line(job, err));
+    KT__STEP(run_said(job, err));
+    return wrap_line(job, "said", err);
+}
+
+static kt_status line_forget(kt__job *job, kt_error *err) {
+    KT__STEP(query_of_line(job, err));
+    const kt__feedback_query *q = job->extra;
+    if (!q->id) return fail_field("feedback", "the id of a feedback", err);
+    KT__STEP(run_forget(job, err));
+    return wrap_line(job, "forgotten", err);
+}
+
 static void line_error(kt__job *job, const kt_error *err) {
     kt__buf_clear(&job->answer.out);
     kt__dialect_native.error(job, err);
@@ -503,6 +561,8 @@ WAITING(kt__dialect_forget, "/v1/feedback/*", run_forget, kt__dialect_whole_erro
 WAITING(kt__dialect_rollback, "/v1/adapters/rollback", run_rollback, kt__dialect_whole_error);
 WAITING(kt__dialect_train, "/v1/adapters/train", run_train, kt__dialect_whole_error);
 WAITING(kt__dialect_line_feedback, "socket", line_feedback, line_error);
+WAITING(kt__dialect_line_said, "socket", line_said, line_error);
+WAITING(kt__dialect_line_forget, "socket", line_forget, line_error);
 const kt__dialect kt__dialect_line_train = {
     .route = "socket",
     .error_body = kt__openai_error_body,

@@ -69,7 +69,7 @@ static kept_entry *copy_entry(const kt__kept_answer *answer, size_t d_model) {
     const kt_kept *from = &answer->kept;
     size_t n_prompt = from->n_prompt * sizeof *from->prompt;
     size_t n_answer = from->n_answer * sizeof *from->answer, n_keys = from->n_keys * d_model;
-    size_t bytes = sizeof(kept_entry) + n_prompt + n_answer + n_keys;
+    size_t bytes = sizeof(kept_entry) + n_prompt + n_answer + n_keys + from->n_question;
     kept_entry *e = kt__malloc(bytes);
     if (!e) return NULL;
     char *at = (char *)(e + 1);
@@ -77,7 +77,9 @@ static kept_entry *copy_entry(const kt__kept_answer *answer, size_t d_model) {
     atomic_init(&e->n_holders, 1);
     e->answer.kept.prompt = copy_behind(&at, from->prompt, n_prompt);
     e->answer.kept.answer = copy_behind(&at, from->answer, n_answer);
-    e->answer.kept.keys = copy_behind(&at, from->keys, n_keys);
+    if (from->keys) e->answer.kept.keys = copy_behind(&at, from->keys, n_keys);
+    if (from->question)
+        e->answer.kept.question = copy_behind(&at, from->question, from->n_question);
     return e;
 }
 

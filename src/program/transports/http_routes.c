@@ -233,13 +233,16 @@ static const char *query_of(const kt__http_request *r, const char *name) {
     return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* GET /v1/feedback?namespace=NAME&model=NAME&before=ID&limit=N, DELETE /v1/feedback/ID?... */
+/* GET /v1/feedback?namespace=NAME&model=NAME&before=ID&limit=N&q=WORDS&opens=TEXT, DELETE
+ * /v1/feedback/ID?... */
 static kt_status take_feedback_head(kt__http_request *r, kt_error *err) {
     const kt__feedback_query query = {.id = r->rest,
                                       .name = query_of(r, "namespace"),
                                       .model = query_of(r, "model"),
                                       .before = query_of(r, "before"),
-                                      .limit = query_of(r, "limit")};
+                                      .limit = query_of(r, "limit"),
+                                      .text = query_of(r, "q"),
+                                      .opens = query_of(r, "opens")};
     return kt__dialect_feedback_begin(r->job, &query, err);
 }
 

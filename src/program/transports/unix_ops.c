@@ -154,7 +154,7 @@ static void unknown_op(kt__unix_client *c, const char *id, const char *op) {
     kt_error err;
     (void)kt__fail_at(&err, KT_E_ARG, "op", UINT64_MAX,
                       "op \"%.40s\" is not known: expected generate, cancel, ping, stats, "
-                      "tokenize, detokenize, feedback, train or stop",
+                      "tokenize, detokenize, feedback, said, forget, train or stop",
                       op);
     kt__unix_say_error(c, id, &err);
 }
@@ -184,6 +184,10 @@ static void dispatch_op(kt__unix_client *c, json_t **body, size_t len, const cha
         start_job(c, &kt__dialect_line_tokenize, id, body, NULL, len);
     } else if (!strcmp(op, "feedback")) {
         start_job(c, &kt__dialect_line_feedback, id, body, NULL, len);
+    } else if (!strcmp(op, "said")) {
+        start_job(c, &kt__dialect_line_said, id, body, NULL, len);
+    } else if (!strcmp(op, "forget")) {
+        start_job(c, &kt__dialect_line_forget, id, body, NULL, len);
     } else if (!strcmp(op, "train")) {
         start_job(c, &kt__dialect_line_train, id, body, NULL, len);
     } else if (!strcmp(op, "detokenize")) {

@@ -1,0 +1,30 @@
+/* Notes: corrections that enter a prompt.
+ *
+ * Owns: which entries of a bank a conversation gets, within how many tokens, and where: before the
+ * user's message that opened each first. So the prompt of a longer conversation begins with that of a shorter
+ * one, and what was computed of it stays valid. A pure function of the conversation, the bank and the
+ * vocabulary. Any thread. */
+#ifndef KT_CONTEXT_NOTES_H
+#define KT_CONTEXT_NOTES_H
+
+#include "base/arena.h"
+#include "context/types.h"
+
+enum { KT__NOTES_TOKENS = 512 };
+
+typedef struct kt__notes {
+    kt__arena arena;           /* of what request points to */
+    kt_request_params request; /* the conversation with its notes */
+    uint64_t ids[KT_NOTES_MAX];
+    size_t n; /* 0: nothing opened, and request is as it was */
+} kt__notes;
+
+/* For kt__notes_free in any case. Without a conversation or a bank there are none. */
+kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_request_params *request,
+                          kt_error *err) KT_CHECKED;
+void kt__notes_free(kt__notes *notes);
+/* What its user said last, NUL-terminated, for kt__free; *text is NULL where there is no conversation. */
+kt_status kt__notes_question(const kt_request_params *request, char **text,
+                             kt_error *err) KT_CHECKED;
+
+#endif
