@@ -771,6 +771,8 @@ typedef struct kt_cache_miss {
 
 /* The account of an answer, however it was asked for. Times are wall time in microseconds; those
  * from tokenize_us to held_us sum to total_us. */
+enum { KT_NOTES_MAX = 8 }; /* in a prompt */
+
 typedef struct kt_request_report {
     kt_finish finish;
     uint64_t seed;                 /* repeats the answer */
@@ -796,7 +798,8 @@ typedef struct kt_request_report {
      * "other requests", "reader" */
     const char *bottleneck;
     kt_cache_miss miss;
-    int32_t n_learned;             /* notes in its prompt: kt_request_learned */
+    uint64_t learned[KT_NOTES_MAX]; /* [n_learned]: as kt_request_learned gives them */
+    int32_t n_learned;
 } kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
@@ -934,8 +937,6 @@ typedef enum kt_shorten {
     KT_SHORTEN_OLDEST_TURNS
 } kt_shorten;
 
-enum { KT_NOTES_MAX = 8 };
-
 /* Everything is copied by kt_engine_submit. */
 struct kt_request_params {
     /* The prompt, one of four. */
@@ -991,7 +992,7 @@ struct kt_request_params {
     /* NULL, or the bank whose entries that open for the conversation enter its prompt as notes, each
      * before the user's message that opened it first: question and answer as plain text, whatever they
      * look like. At most KT_NOTES_MAX, what the latest messages opened before others, within
-     * note_tokens (0: 512); none where the prompt would not fit with them. Where nothing opens the
+     * note_tokens (0: 512, at most a quarter of n_ctx); none where the prompt would not fit with them. Where nothing opens the
      * prompt is the same without a bank. Of prompts that are no conversation it means nothing. */
     kt_bank *bank;
     int32_t note_tokens;
@@ -1456,6 +1457,19 @@ typedef struct kt_learner_query {
 KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learner_query *query,
                                             kt_json_fn *on_line, void *user, kt_error *err);
 
+/* Whether a model uses notes rightly (kt_request_params.bank): 20 made-up notes, each with a question that it
+ * answers in other words and with one about the same subject that it does not answer; answers are the
+ * likeliest tokens, so that the same model gives the same result. */
+typedef struct kt_probe_result {
+    int32_t n_asked, n_used;    /* questions that a note answers; answers that say what it says */
+    int32_t n_others, n_leaked; /* others; answers that say it anyway */
+    bool uses;                  /* at least 16 of 20 used, at most 4 of 20 leaked */
+} kt_probe_result;
+
+/* Threads: any; waits for 40 short answers. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
+ * conversations. */
+KT_API kt_status KT_CHECKED kt_notes_probe(kt_engine *engine, kt_probe_result *out, kt_error *err);
+
 /* ---- sessions and caches on disk -------------------------------------------------------------
  *
  * Threads: kt_model_fingerprint, kt_model_start_hash, kt_model_get_hash and kt_cache_get_stats from
@@ -1557,7 +1571,7 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
     X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \
     X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
     X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
-    X(kt_learned_version) X(kt_learner_query) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
+    X(kt_learned_version) X(kt_learner_query) X(kt_probe_result) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
     X(kt_recommendation) X(kt_profile_phase) X(kt_profile) X(kt_cache_params) X(kt_cache_stats)
 
 /* A number made from the sizes of all structures as the library was compiled. */

@@ -216,6 +216,16 @@ static void relations_of_many_do_not_count(void **state) {
     kt_bank_close(b);
 }
 
+/* An answer that does not repeat what it is about. */
+static void short_answers_leave_the_question(void **state) {
+    (void)state;
+    kt_bank *b = open_bank();
+    teach(b, 1, "Where is the blue ladder?", "In the shed.");
+    scope_is(b, 1, "\"scope\":\"subject\",\"subject\":[\"blue\",\"ladder\"]");
+    assert_int_equal(opens(b, "a blue bucket"), 0);
+    kt_bank_close(b);
+}
+
 static void order_does_not_matter(void **state) {
     enum { N = sizeof house / sizeof house[0] };
     (void)state;
@@ -369,6 +379,7 @@ int main(void) {
         cmocka_unit_test(questions_open_their_subject),
         cmocka_unit_test(other_scripts_open),
         cmocka_unit_test(relations_of_many_do_not_count),
+        cmocka_unit_test(short_answers_leave_the_question),
         cmocka_unit_test(order_does_not_matter),
         cmocka_unit_test(several_open_and_are_bounded),
         cmocka_unit_test(no_subject_says_why),

@@ -60,6 +60,18 @@ grep -q '"why":"[01] held-out conversations are too few' "$dir/out" || fail "tra
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
 "$kentang" learned rollback 1
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "rolled forth"
+# notes: off until the probe or the setting says otherwise
+"$kentang" run --learn --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
+grep -q "(learned" "$dir/err" && fail "notes without a probe"
+"$kentang" run --learn --learn-notes on --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
+grep -q "^(learned: fb_2)$" "$dir/err" || fail "run says what it took: $(cat "$dir/err")"
+"$kentang" run --learn --learn-notes on --temp 0 -p "I lost the red ladder." 2>"$dir/err" >/dev/null
+grep -q "(learned" "$dir/err" && fail "a note about another"
+printf 'I lost the blue ladder.\nAnd now?\n' | "$kentang" run -i --plain --learn --learn-notes on --temp 0 2>"$dir/err" >/dev/null
+[ "$(grep -c "^(learned: fb_2)$" "$dir/err")" = 2 ] || fail "the note stays in the conversation"
+"$kentang" learn probe >"$dir/out" || fail "probe"
+grep -q "^notes used *[0-9]* of 20" "$dir/out" || fail "probe's result"
+grep -q "of 20 notes used" "$XDG_DATA_HOME"/kentang/learned/*/notes.probe || fail "probe's file"
 "$kentang" learn edit fb_3 x 2>"$dir/err" && fail "a score is no correction"
 "$kentang" learn edit fb_2 "$right!" | grep -q "^fb_4, version " || fail "edit"
 "$kentang" learn entries | grep -q '^fb_4  ' || fail "the edited entry"

@@ -1,4 +1,5 @@
-/* serve: the bank of corrections: listed with their subjects, searched, edited and deleted, over HTTP and the socket. */
+/* serve: the bank of corrections: listed with their subjects, searched, edited and deleted, over HTTP and the socket; and what enters
+ * prompts as notes: reported in answers, counted, for its own client alone, and only where settings or the model's probe say so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include "feedback/files.h"
 #include "serve_reply.h"
+#include "setup/note_probe.h"
 
 #define ANNA "Authorization: Bearer aaaaaaaaaaaaaaaaaaaa\r\n"
 #define BERT "Authorization: Bearer bbbbbbbbbbbbbbbbbbbb\r\n"
@@ -14,10 +16,15 @@
 static world w;
 static char keys[128], learned[128];
 
-static int open_learning(void) {
+/* more: a setting */
+static int open_with(const char *more) {
     char with_keys[160], with_dir[160];
-    const char *const settings[] = {"learning.enabled=true", "learning.background_interval_ms=0",
-                                    with_keys, with_dir, NULL};
+    const char *const settings[] = {"learning.enabled=true",
+                                    "learning.background_interval_ms=0",
+                                    with_keys,
+                                    with_dir,
+                                    more,
+                                    NULL};
     if (!w.dir[0]) world_dir(&w);
     snprintf(keys, sizeof keys, "%s/keys", w.dir);
     snprintf(learned, sizeof learned, "%s/learned", w.dir);
@@ -28,6 +35,10 @@ static int open_learning(void) {
     fclose(f);
     chmod(keys, 0600);
     return world_set_up(&w, settings);
+}
+
+static int open_learning(void) {
+    return open_with("learning.notes=auto");
 }
 
 static int open_group(void **state) {
@@ -211,6 +222,146 @@ static void test_restart(void **state) {
     list_is(ANNA, "?q=nora", "fb_2");
 }
 
+/* ---- notes in prompts ---- */
+
+static void ids_are(const json_t *answer, const char *path, const char *first, size_t n) {
+    const json_t *ids = at(answer, path);
+    assert_int_equal(json_array_size(ids), n);
+    if (n) assert_string_equal(json_string_value(json_array_get(ids, 0)), first);
+}
+
+static int64_t prompt_of(const json_t *answer) {
+    return json_integer_value(at(answer, "usage.prompt_tokens"));
+}
+
+static void test_unknown_is_off(void **state) {
+    (void)state;
+    json_t *with = ask_as(ANNA, "I lost the violet ladder.", "");
+    json_t *without = ask_as(ANNA, "I lost the violet ladder.", ",\"adapter\":\"none\"");
+    assert_null(at(with, "kentang.learned"));
+    assert_int_equal(prompt_of(with), prompt_of(without));
+    json_decref(with);
+    json_decref(without);
+}
+
+static bool metrics_have(const char *line) {
+    reply *r = ask(&w, "GET", "/metrics", ANNA, "");
+    bool have = strstr(r->body, line) != NULL;
+    free(r);
+    return have;
+}
+
+/* One bank, and every dialect, engine and form of answer tells what it took of it. */
+static void test_notes_are_reported(void **state) {
+    (void)state;
+    kt__server_stop(w.server);
+    assert_int_equal(open_with("learning.notes=on"), 0);
+    json_t *with = ask_as(ANNA, "I lost the violet ladder.", "");
+    json_t *without = ask_as(ANNA, "I lost the violet ladder.", ",\"adapter\":\"none\"");
+    json_t *other = ask_as(BERT, "I lost the violet ladder.", "");
+    ids_are(with, "kentang.learned", "fb_1", 1);
+    assert_null(at(without, "kentang.learned"));
+    assert_null(at(other, "kentang.learned"));
+    assert_true(prompt_of(with) > prompt_of(without));
+    assert_int_equal(prompt_of(other), prompt_of(without));
+    json_t *closed = ask_as(ANNA, "I lost the yellow ladder.", "");
+    assert_null(at(closed, "kentang.learned"));
+    json_t *several = ask_as(ANNA, "Nora is on the violet ladder.", "");
+    ids_are(several, "kentang.learned", "fb_1", 2);
+    json_t *tools = ask_as(
+        ANNA, "I lost the violet ladder.",
+        ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"add\",\"parameters\":{\"type\":\"object\"}}}]");
+    ids_are(tools, "kentang.learned", "fb_1", 1);
+    json_t *form = ask_as(ANNA, "I lost the violet ladder.",
+                          ",\"response_format\":{\"type\":\"json_object\"}");
+    ids_are(form, "kentang.learned", "fb_1", 1);
+    assert_true(metrics_have("kentang_noted_prompts_total{model=\"demo\"} 4"));
+    assert_true(metrics_have("kentang_notes_total{model=\"demo\"} 5"));
+    json_t *all[] = {with, without, other, closed, several, tools, form};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+static void test_streams_tell(void **state) {
+    (void)state;
+    reply *r = ask(
+        &w, "POST", "/v1/chat/completions", JSON_TYPE ANNA,
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"I lost the violet ladder.\"}]}],"
+        "\"temperature\":0,\"max_tokens\":8,\"stream\":true}");
+    assert_int_equal(r->status, 200);
+    assert_non_null(strstr(r->body, "\"learned\":[\"fb_1\"]"));
+    free(r);
+    r = ask(
+        &w, "POST", "/v1/messages", JSON_TYPE ANNA,
+        "{\"model\":\"demo\",\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"I lost the violet ladder.\"}]}");
+    assert_int_equal(r->status, 200);
+    assert_non_null(strstr(r->body, "\"learned\":[\"fb_1\"]"));
+    free(r);
+}
+
+/* A word on an answer with notes is on what its user wrote: deleting the note's correction leaves nothing of it. */
+static void test_no_trace_in_others(void **state) {
+    char id[32], path[64];
+    (void)state;
+    teach(ANNA, "Where is the violet violin?", "The violet violin is at Zanzibar.", id);
+    json_t *answer = ask_as(ANNA, "Who took the violet violin?", "");
+    ids_are(answer, "kentang.learned", id, 1);
+    char body[256];
+    snprintf(body, sizeof body, "{\"response_id\":\"%s\",\"correction\":\"Nobody knows.\"}",
+             text_at(answer, "id"));
+    json_decref(call("POST", "/v1/feedback", ANNA, body, 200));
+    json_t *list;
+    const json_t *item = first_of(&list, ANNA, "?q=nobody");
+    assert_null(strstr(text_at(item, "prompt"), "Zanzibar"));
+    json_decref(list);
+    snprintf(path, sizeof path, "/v1/feedback/%s", id);
+    json_decref(call("DELETE", path, ANNA, "", 200));
+    item = first_of(&list, ANNA, "?q=nobody");
+    assert_null(strstr(text_at(item, "prompt"), "Zanzibar"));
+    json_decref(list);
+    json_decref(answer);
+}
+
+static void test_rolled_back_opens_nothing(void **state) {
+    (void)state;
+    json_decref(call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":0}", 200));
+    json_t *answer = ask_as(ANNA, "I lost the violet ladder.", "");
+    assert_null(at(answer, "kentang.learned"));
+    json_decref(answer);
+    json_t *named = ask_as(ANNA, "I lost the violet ladder.", ",\"adapter\":1");
+    ids_are(named, "kentang.learned", "fb_1", 1);
+    json_decref(named);
+    json_decref(call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":1}", 200));
+}
+
+/* What `kentang learn probe` found is asked where the setting is auto, and it holds for that file alone. */
+static void test_auto_asks_the_probe(void **state) {
+    (void)state;
+    kt_error err;
+    kt_model *model;
+    kt_engine *engine;
+    const kt_probe_result result = {.n_asked = 20, .n_used = 18, .n_others = 20, .uses = true};
+    kt__server_stop(w.server);
+    assert_int_equal(open_learning(), 0);
+    kt__served *served = kt__models_at(w.server->shared.models, 0);
+    const kt__config *config = w.server->shared.start;
+    assert_int_equal(kt__served_use(served, "test", &model, &engine, &err), KT_OK);
+    assert_int_equal(kt__note_probe_read(config, "demo", model), KT__NOTES_UNKNOWN);
+    assert_int_equal(kt__note_probe_write(config, "demo", model, &result, &err), KT_OK);
+    assert_int_equal(kt__note_probe_read(config, "demo", model), KT__NOTES_USED);
+    kt__served_done(served, engine);
+    json_t *answer = ask_as(ANNA, "I lost the violet ladder.", "");
+    ids_are(answer, "kentang.learned", "fb_1", 1);
+    json_decref(answer);
+    char path[160];
+    snprintf(path, sizeof path, "%s/demo/notes.probe", learned);
+    FILE *f = fopen(path, "w");
+    fputs("0000000000000000000000000000000000000000000000000000000000000000 yes: 20\n", f);
+    fclose(f);
+    kt__server_stop(w.server);
+    assert_int_equal(open_learning(), 0);
+    test_unknown_is_off(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_listed_and_searched),
@@ -218,6 +369,12 @@ int main(void) {
         cmocka_unit_test(test_edited_and_deleted),
         cmocka_unit_test(test_socket),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_unknown_is_off),
+        cmocka_unit_test(test_notes_are_reported),
+        cmocka_unit_test(test_streams_tell),
+        cmocka_unit_test(test_no_trace_in_others),
+        cmocka_unit_test(test_rolled_back_opens_nothing),
+        cmocka_unit_test(test_auto_asks_the_probe),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -27,10 +27,10 @@ static bool named_in(const kt__word *words, size_t n, uint64_t hash) {
     return false;
 }
 
-/* Says something besides what is asked. */
+/* Says something besides what is asked, and of which of several. */
 static bool has_subject(const kt__word *words, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (words[i].kind == KT__WORD_PLAIN || words[i].kind == KT__WORD_QUALITY) return true;
+        if (words[i].kind == KT__WORD_PLAIN) return true;
     return false;
 }
 

@@ -92,10 +92,17 @@ static kt_status encode_plain(const kt_engine *engine, const kt_request_params *
     return status;
 }
 
+static int32_t note_tokens(const kt_engine *engine) {
+    int32_t most = engine->params.n_ctx / 4;
+    return most < KT__NOTES_TOKENS ? most : KT__NOTES_TOKENS;
+}
+
 /* With its notes, where it fits with them; and as it is without, where it is kept. */
 static kt_status encode_noted(const kt_engine *engine, const kt_request_params *r, made_prompt *p,
                               int64_t *ns, kt_error *err) {
-    KT__STEP(kt__notes_place(&p->notes, engine->model, r, err));
+    kt_request_params bounded = *r;
+    if (!bounded.note_tokens) bounded.note_tokens = note_tokens(engine);
+    KT__STEP(kt__notes_place(&p->notes, engine->model, &bounded, err));
     kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
                                      err);
     if (status == KT_E_CONTEXT_FULL && p->notes.n) {
@@ -131,7 +138,11 @@ static kt_status create_request(kt_engine *engine, const kt_request_params *r, m
     kt__submitted *sub = *out;
     sub->n_learned = p->notes.n;
     memcpy(sub->learned, p->notes.ids, sizeof sub->learned);
-    for (int i = 0; i < sub->n_choices; i++) sub->choices[i].report.n_learned = (int32_t)p->notes.n;
+    for (int i = 0; i < sub->n_choices; i++) {
+        kt_request_report *report = &sub->choices[i].report;
+        report->n_learned = (int32_t)p->notes.n;
+        memcpy(report->learned, p->notes.ids, sizeof report->learned);
+    }
     sub->plain = p->plain;
     sub->n_plain = p->n_plain;
     sub->question = p->question;

@@ -84,6 +84,7 @@ static kt_status answer_message(kt__chat *c, kt_error *err) {
     kt__figures_add(c->figures, &result);
     /* one random seed for the whole conversation, so that it can be repeated */
     if (sampling->seed == KT_SEED_RANDOM) sampling->seed = result.seed;
+    if (!c->setup->quiet) kt__session_tell_notes(&result);
     report_finish(result.finish);
     show_meter(c);
     return kt__messages_add(&c->messages, "assistant", c->answer.data ? c->answer.data : "", err);

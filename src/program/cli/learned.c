@@ -231,6 +231,18 @@ static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const
     return kt_learner_freeze(*learner, false, err);
 }
 
+/* Of the model, not of a learner. */
+static kt_status probe_model(const kt__session *session, const kt__config *config, kt_error *err) {
+    kt_probe_result r;
+    KT__STEP(kt__learn_opts_probe(config, session->engine, session->model, &r, err));
+    printf("notes used         %d of %d questions that they answer\n", (int)r.n_used,
+           (int)r.n_asked);
+    printf("taken for others   %d of %d questions that they do not answer\n", (int)r.n_leaked,
+           (int)r.n_others);
+    printf("learning.notes     auto is %s for this model\n", r.uses ? "on" : "off");
+    return KT_OK;
+}
+
 static const struct {
     const char *name;
     bool changes;
@@ -248,15 +260,20 @@ static int act_on_words(const learned_opts *opts, const char *const *words) {
     kt__session session = {0};
     kt_learner *learner = NULL;
     size_t i = 0;
+    bool probes = !strcmp(words[0], "probe");
     while (i < KT__COUNT(actions) && strcmp(actions[i].name, words[0]) != 0) i++;
-    if (i == KT__COUNT(actions))
+    if (i == KT__COUNT(actions) && !probes)
         return kt__cli_usage_error(
             "learned",
-            "\"%.40s\" is not one of status, list, entries, opens, edit, export, train, rollback, "
-            "freeze, thaw and delete",
+            "\"%.40s\" is not one of status, list, entries, opens, edit, export, train, probe, "
+            "rollback, freeze, thaw and delete",
             words[0]);
     kt_status status;
     KT__TRY(kt__session_open(&opts->session, &session, &err));
+    if (probes) {
+        status = probe_model(&session, opts->session.config, &err);
+        goto out;
+    }
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
     KT__TRY(actions[i].run(&learner, opts, words + 1, &err));
@@ -285,6 +302,7 @@ static int learned_command(int argc, char **argv, kt__config *config) {
             "  that say what it is about; opens TEXT: those that a user's message TEXT opens\n"
             "edit ID TEXT: another correction in the place of one\n"
             "train: an adapter trained from it, and served where it passes the gate\n"
+            "probe: whether the model uses notes rightly, by made-up ones, kept for learning.notes\n"
             "rollback VERSION: an earlier version served again (0: the model alone)\n"
             "freeze, thaw: no more feedback taken, or taken again\n"
             "delete ID, delete --all: without a trace.\n"

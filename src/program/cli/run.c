@@ -385,6 +385,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     }
     end_answer(&out);
     if (status == KT_OK) {
+        if (!opts->quiet) kt__session_tell_notes(&result);
         if (!opts->quiet) kt__figures_print(&figures);
         if (opts->profile) kt__profile_print(&profile);
         if (result.finish == KT_FINISH_CANCELLED) code = kt_status_exit_code(KT_E_CANCELLED);
@@ -424,15 +425,19 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
     return code;
 }
 
+static kt_status open_learner(const run_opts *opts, const kt__config *given, kt__session *session,
+                              kt_error *err) {
+    KT__STEP(kt__learn_opts_notes(given, session->model, &session->notes, err));
+    return kt__learn_opts_open(&opts->learn, given, session->engine, false, &session->learner, err);
+}
+
 static kt_status open_all(const kt__session_opts *session_opts, const run_opts *opts,
                           kt__session *session, kt_error *err) {
     const kt__config *given = session_opts->config;
     kt_status status = kt__session_open(session_opts, session, err);
     if (status != KT_OK) return status;
     status = load_prompt_cache(&opts->kept, session->seq, err);
-    if (status == KT_OK && given->learn)
-        status = kt__learn_opts_open(&opts->learn, given, session->engine, false, &session->learner,
-                                     err);
+    if (status == KT_OK && given->learn) status = open_learner(opts, given, session, err);
     if (status != KT_OK) kt__session_close(session);
     return status;
 }

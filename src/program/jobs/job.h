@@ -123,7 +123,10 @@ typedef struct kt__job_model {
     kt_learned learned;      /* what its client has taught */
     char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
     int64_t learned_version; /* 0: the model alone */
-    char learned_json[320];  /* ,"adapter":{"namespace":NAME,"version":N} where it is used, or "" */
+    uint64_t noted[KT_NOTES_MAX]; /* feedbacks whose notes are in a prompt */
+    size_t n_noted;
+    /* ,"adapter":{"namespace":NAME,"version":N},"learned":[...] where it is used, or "" */
+    char learned_json[640];
 } kt__job_model;
 
 /* What is being written. */
@@ -250,6 +253,8 @@ kt_status KT_CHECKED kt__job_use_adapters(kt__job *job, kt_error *err);
 /* The version that the request names, or its client's, where learning is on; before adapters are
  * used. *named: what it names is such a version, no adapter of the configuration. */
 kt_status KT_CHECKED kt__job_use_learned(kt__job *job, bool *named, kt_error *err);
+/* A prompt was submitted: tells which notes are in it. The lock is held. */
+void kt__job_tell_notes(kt__job *job, const kt_request *req);
 /* A choice has ended: keeps it for feedback. The lock is held. */
 void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base);
 

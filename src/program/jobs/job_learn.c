@@ -30,9 +30,43 @@ static void tell_learned(kt__job *job) {
     (void)kt__buf_puts(&json, ",\"adapter\":{\"namespace\":");
     kt__json_text(&json, job->model.taught_by);
     (void)kt__buf_printf(&json, ",\"version\":%" PRId64 "}", job->model.learned.version);
+    for (size_t i = 0; i < job->model.n_noted; i++)
+        (void)kt__buf_printf(&json, "%s\"fb_%" PRIu64 "\"", i ? "," : ",\"learned\":[",
+                             job->model.noted[i]);
+    if (job->model.n_noted) (void)kt__buf_putc(&json, ']');
     if (!json.failed)
         snprintf(job->model.learned_json, sizeof job->model.learned_json, "%s", json.data);
     kt__buf_free(&json);
+}
+
+static void note_once(kt__job *job, uint64_t id) {
+    for (size_t i = 0; i < job->model.n_noted; i++)
+        if (job->model.noted[i] == id) return;
+    if (job->model.n_noted < KT_NOTES_MAX) job->model.noted[job->model.n_noted++] = id;
+}
+
+void kt__job_tell_notes(kt__job *job, const kt_request *req) {
+    uint64_t ids[KT_NOTES_MAX];
+    size_t n = kt_request_learned(req, ids, KT_NOTES_MAX);
+    if (n == 0) return;
+    kt__learner_table_count_notes(kt__served_learners(job->model.served), n);
+    for (size_t i = 0; i < n; i++) note_once(job, ids[i]);
+    tell_learned(job);
+}
+
+/* Whether what was corrected enters prompts as notes. */
+static bool uses_notes(kt__job *job) {
+    bool hint;
+    const char *model = kt__served_name(job->model.served);
+    bool use = kt__learner_table_notes(kt__served_learners(job->model.served),
+                                       job->request.settings->config, model, job->model.loaded,
+                                       &hint);
+    if (hint)
+        kt__slog_line(&job->shared->log, KT_LOG_INFO,
+                      "corrections enter no prompts of \"%s\" as notes: `kentang learn probe` "
+                      "measures whether it uses them rightly, learning.notes = \"on\" does not ask",
+                      model);
+    return use;
 }
 
 static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_t version,
@@ -55,8 +89,10 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     if (learner) status = kt_learner_get(learner, version, &learned, err);
     kt__served_learner_done(job->model.served, learner);
     if (status != KT_OK) return status;
+    bool noted = learned.bank && uses_notes(job);
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
+    if (noted) job->request.wire->req.bank = learned.bank;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.recall = learned.recall;

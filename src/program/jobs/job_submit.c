@@ -111,6 +111,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
         job->answer.notes = kt__arena_strndup(&job->request.wire->arena, notes, strlen(notes));
     *part = (kt__job_part){.req = req, .base = (int32_t)job->answer.n_submitted * r.n_choices};
     job->answer.n_submitted++;
+    kt__job_tell_notes(job, req);
     if (job->interest > KT__JOB_WANTED) kt_request_cancel(req);
     pthread_mutex_unlock(&job->lock);
     return KT_OK;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "setup/learn_config.h"
 #include "setup/namespaces.h"
+#include "setup/note_probe.h"
 
 enum { MOST_IDLE = 32 }; /* learners that stay open, with two descriptors each */
 
@@ -25,6 +26,8 @@ struct kt__learner_table {
     pthread_mutex_t lock; /* also while one is opened: others wait for it */
     opened_learner *first;
     uint64_t n_used;
+    bool looked; /* for the model's verdict on notes, since the table was cleared */
+    kt__note_verdict verdict;
     kt__learner_counts counts;
 };
 
@@ -48,6 +51,7 @@ void kt__learner_table_clear(kt__learner_table *table) {
         free_opened(o);
     }
     table->first = NULL;
+    table->looked = false;
     pthread_mutex_unlock(&table->lock);
 }
 
@@ -161,6 +165,29 @@ void kt__learner_table_count(kt__learner_table *table, kt_status status,
     c->n_pairs += (uint64_t)result->n_pairs;
     c->keys_us += (uint64_t)result->keys_us;
     c->update_us += (uint64_t)result->update_us;
+    pthread_mutex_unlock(&table->lock);
+}
+
+bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
+                             const char *model_name, const kt_model *model, bool *hint) {
+    kt__notes_setting setting = kt__learn_notes_of(config);
+    *hint = false;
+    if (setting != KT__NOTES_AUTO) return setting == KT__NOTES_ON;
+    pthread_mutex_lock(&table->lock);
+    if (!table->looked) {
+        table->verdict = kt__note_probe_read(config, model_name, model);
+        *hint = table->verdict == KT__NOTES_UNKNOWN;
+    }
+    table->looked = true;
+    bool use = table->verdict == KT__NOTES_USED;
+    pthread_mutex_unlock(&table->lock);
+    return use;
+}
+
+void kt__learner_table_count_notes(kt__learner_table *table, size_t n) {
+    pthread_mutex_lock(&table->lock);
+    table->counts.n_noted++;
+    table->counts.n_notes += n;
     pthread_mutex_unlock(&table->lock);
 }
 

@@ -18,7 +18,8 @@ typedef struct kt__learner_counts {
     uint64_t keys_us, update_us;
     uint64_t n_published, n_not_published, n_failed; /* trainings */
     uint64_t train_us;
-    int32_t n_training; /* running now */
+    int32_t n_training;        /* running now */
+    uint64_t n_noted, n_notes; /* prompts with notes, and these */
 } kt__learner_counts;
 
 kt_status KT_CHECKED kt__learner_table_create(kt__learner_table **out, kt_error *err);
@@ -35,6 +36,11 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 /* Adds to the counts; status: how the feedback ended. */
 void kt__learner_table_count(kt__learner_table *table, kt_status status,
                              const kt_feedback_result *result);
+/* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured,
+ * looked up once until the table is cleared. *hint: nobody measured it, said once. */
+bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
+                             const char *model_name, const kt_model *model, bool *hint);
+void kt__learner_table_count_notes(kt__learner_table *table, size_t n); /* of a prompt */
 void kt__learner_table_begin_training(kt__learner_table *table);
 /* status: how it ended, after us of wall time. */
 void kt__learner_table_count_training(kt__learner_table *table, kt_status status,

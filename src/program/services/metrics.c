@@ -415,6 +415,8 @@ static void write_learning(kt__metrics *m, kt__buf *out) {
         {"feedback_keys_seconds_total", "counter", "computing corrections' hidden states"},
         {"feedback_update_seconds_total", "counter", "journal and new versions"},
         {"feedback_pending", "gauge", "feedbacks that no training has seen"},
+        {"noted_prompts_total", "counter", "prompts with notes from corrections"},
+        {"notes_total", "counter", "notes in them"},
         {"trainings_published_total", "counter", "trainings whose adapter is served"},
         {"trainings_refused_total", "counter", "trainings whose adapter the gate refused"},
         {"trainings_failed_total", "counter", "trainings that ended with an error, or cancelled"},
@@ -431,6 +433,7 @@ static void write_learning(kt__metrics *m, kt__buf *out) {
                 (double)c.n_taken,          (double)c.n_refused,
                 (double)c.n_pairs,          (double)c.keys_us * 1e-6,
                 (double)c.update_us * 1e-6, (double)kt__learner_table_pending(table),
+                (double)c.n_noted,          (double)c.n_notes,
                 (double)c.n_published,      (double)c.n_not_published,
                 (double)c.n_failed,         (double)c.train_us * 1e-6,
                 (double)c.n_training};

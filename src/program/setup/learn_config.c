@@ -27,6 +27,22 @@ static const char *const consolidations[] = {[KT_CONSOLIDATE_EWC_MERGE] = "EwcMe
                                              [KT_CONSOLIDATE_BEST_ONLY] = "BestOnly"};
 enum { N_CONSOLIDATION = sizeof consolidations / sizeof consolidations[0] };
 
+static const char *const note_words[] = {
+    [KT__NOTES_AUTO] = "auto", [KT__NOTES_ON] = "on", [KT__NOTES_OFF] = "off"};
+enum { N_NOTES = sizeof note_words / sizeof note_words[0] };
+
+/* N_NOTES: it is none. */
+static int read_notes(const char *word) {
+    int i = 0;
+    while (i < N_NOTES && strcmp(note_words[i], word) != 0) i++;
+    return i;
+}
+
+kt__notes_setting kt__learn_notes_of(const kt__config *config) {
+    int i = config->learn_notes ? read_notes(config->learn_notes) : KT__NOTES_AUTO;
+    return i == N_NOTES ? KT__NOTES_AUTO : (kt__notes_setting)i;
+}
+
 static const preset *find_preset(const char *name) {
     for (size_t i = 0; name && i < sizeof presets / sizeof presets[0]; i++)
         if (!strcmp(presets[i].name, name)) return &presets[i];
@@ -76,6 +92,8 @@ kt_status kt__learn_config_check(const kt__config *c, kt_error *err) {
     if (c->learn_consolidation && read_consolidation(c->learn_consolidation) == N_CONSOLIDATION)
         return kt__config_expected(NULL, "learning.consolidation", "EwcMerge, Average or BestOnly",
                                    c->learn_consolidation, err);
+    if (c->learn_notes && read_notes(c->learn_notes) == N_NOTES)
+        return kt__config_expected(NULL, "learning.notes", "auto, on or off", c->learn_notes, err);
     if (c->learn_schedule && !read_hours(c->learn_schedule, &from, &to))
         return kt__config_expected(NULL, "learning.schedule", "two times of day, as 22:00-06:00",
                                    c->learn_schedule, err);

@@ -13,6 +13,13 @@ typedef struct kt__learn_plan {
     kt_consolidation consolidation;
 } kt__learn_plan;
 
+typedef enum kt__notes_setting {
+    KT__NOTES_AUTO, /* as the probe of the model says */
+    KT__NOTES_ON,
+    KT__NOTES_OFF
+} kt__notes_setting;
+
+kt__notes_setting kt__learn_notes_of(const kt__config *config);
 kt__learn_plan kt__learn_plan_of(const kt__config *config); /* one that was checked */
 /* KT_E_ARG: a word of [learning] that is none. */
 kt_status KT_CHECKED kt__learn_config_check(const kt__config *config, kt_error *err);

@@ -268,6 +268,14 @@ void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
             (int)n_ctx, (int)trained);
 }
 
+void kt__session_tell_notes(const kt_request_report *report) {
+    if (!report->n_learned) return;
+    fputs("(learned:", stderr);
+    for (int32_t i = 0; i < report->n_learned; i++)
+        fprintf(stderr, " fb_%llu", (unsigned long long)report->learned[i]);
+    fputs(")\n", stderr);
+}
+
 /* An adapter that was trained comes after those of --lora. */
 kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_learned *learned,
                              kt_error *err) {
@@ -278,6 +286,7 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     kt_status status = kt_learner_get(s->learner, KT_VERSION_SERVED, learned, err);
     if (status != KT_OK) return status;
     request->recall = learned->recall;
+    if (s->notes) request->bank = learned->bank;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     if (learned->adapter && n < KT_ADAPTERS_MAX)
         uses[n++] = (kt_adapter_use){learned->adapter, 1.0f};

@@ -30,6 +30,7 @@ typedef struct kt__session {
     kt_model_info info;
     kt_engine_info engine_info;
     kt_learner *learner; /* the command's; NULL: it does not learn */
+    bool notes;          /* what was corrected enters prompts as notes */
     bool reproducible;   /* the same bytes on every machine: not with --blas */
 } kt__session;
 
@@ -50,6 +51,8 @@ double kt__session_tok_s(const kt__session *session);
  * to be closed when the request is over. Nothing without a learner. */
 kt_status KT_CHECKED kt__session_recall(kt__session *session, kt_request_params *request,
                                         kt_learned *learned, kt_error *err);
+/* "(learned: fb_3)" on stderr, where notes were in an answer's prompt. */
+void kt__session_tell_notes(const kt_request_report *report);
 /* A line on stderr where the context is longer than the model was trained for. */
 void kt__session_warn(const kt__session *session, const kt__session_opts *opts);
 
