@@ -13,8 +13,8 @@ typedef struct kt__judged_file {
     const char *path, *type;
     uint64_t file_bytes; /* 0: not known */
     const kt__quality_figures *figures;
-    bool is_base;        /* that others are compared with */
-    bool has_divergence; /* figures->kl is from it */
+    bool is_base;                                     /* that others are compared with */
+    bool has_divergence;                              /* figures->kl is from it */
     double bits_per_byte, prompt_tok_s, decode_tok_s; /* 0: not measured */
 } kt__judged_file;
 
