@@ -91,18 +91,23 @@ static void test_threads_give_the_same_bytes(void **state) {
     }
 }
 
-/* A child that is killed after some time; whether it came to the end. */
-static bool run_and_kill(const char *type, long after_us) {
+/* A child that is killed after some time, from its beginning or from when its file is there; whether
+ * it came to the end. */
+static bool run_and_kill(const char *type, bool once_writing, long after_us) {
     pid_t child = fork();
     if (child == 0) {
         kt__convert_report report;
         _exit(convert_to(target, type, 2, &report) == KT_OK ? 0 : 1);
     }
     const struct timespec wait = {after_us / 1000000, after_us % 1000000 * 1000};
-    nanosleep(&wait, NULL);
-    kill(child, SIGKILL);
     int status;
-    waitpid(child, &status, 0);
+    pid_t ended = 0;
+    while (once_writing && !is_there(part) && !ended) ended = waitpid(child, &status, WNOHANG);
+    if (!ended) {
+        nanosleep(&wait, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
     assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
     return !WIFSIGNALED(status);
 }
@@ -116,12 +121,12 @@ static void test_killed_goes_on(void **state) {
     assert_int_equal(convert_to(target, "q8_0", 2, &report), KT_OK);
     const long whole_us = (long)(kt__now_us() - begin) + 1000;
     char *want = read_all(target, &n);
-    /* on a busy machine the whole may have taken long by chance: then other times, until one was amid it */
+    /* the whole may have taken long by chance: then other times, until one was in the midst of writing */
     for (long i = 0; i < 25 || (n_resumed == 0 && i < 400); i++) {
         unlink(target);
         bool complete = false;
         for (int tries = 0; tries < 3 && !complete; tries++)
-            complete = run_and_kill("q8_0", whole_us * (i % 25 + 1) / 25 / (1 + i / 25 % 4));
+            complete = run_and_kill("q8_0", i % 2 == 1, whole_us * (i % 25 + 1) / 25 / (1 + i % 4));
         if (is_there(target)) assert_same(target, want, n); /* killed after the rename */
         assert_int_equal(convert_to(target, "q8_0", 2, &report), KT_OK);
         n_resumed += report.resumed_bytes > 0;
@@ -141,7 +146,7 @@ static void test_other_work_begins_anew(void **state) {
     char *want = read_all(target, &n);
     unlink(target);
     for (int i = 0; i < 200 && !is_there(part); i++) {
-        (void)run_and_kill("q8_0", 3000 + i * 2000);
+        (void)run_and_kill("q8_0", true, i * 100);
         unlink(target);
     }
     assert_true(is_there(part));

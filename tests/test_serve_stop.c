@@ -22,10 +22,13 @@ static void *stop_server(void *server) {
 
 /* A request that will not end: its reader has stopped reading. */
 static int begin_stuck_stream(const world *w) {
-    static char text[4096];
+    static const char line[] = "{\"id\":\"stuck\",\"prompt\":\"x\",\"ignore_eos\":true,"
+                               "\"max_tokens\":1000,\"n_probs\":20,\"stream\":true}\n";
+    static char text[65536];
     text[0] = '\0';
-    int fd = begin_stream(w, "stuck", 1000, text, sizeof text);
-    assert_true(fd >= 0);
+    int fd = connect_socket(w);
+    assert_true(fd >= 0 && send_all(fd, line, sizeof line - 1));
+    assert_true(receive_until(fd, text, sizeof text, "\"token\""));
     return fd;
 }
 
