@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

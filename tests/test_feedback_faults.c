@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fault_alloc.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/store.h"
 #include "support.h"
 
@@ -120,5 +120,5 @@ int main(void) {
     snprintf(dir, sizeof dir, "%s/ns", root);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     kt_error err;
-    return kt__feedback_remove_tree(root, &err) == KT_OK ? failed : 1;
+    return kt__files_remove_tree(root, &err) == KT_OK ? failed : 1;
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/store.h"
 #include "support.h"
 
@@ -238,7 +238,7 @@ static void test_killed_at_any_moment(void **state) {
     print_message("%llu acknowledged\n", (unsigned long long)n_told);
     assert_true(n_told > N_KILLS);
     munmap(shared, sizeof *shared);
-    die_on(kt__feedback_remove_tree(root, &err), &err);
+    die_on(kt__files_remove_tree(root, &err), &err);
 }
 
 int main(void) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/journal.h"
 #include "feedback/store.h"
 #include "support.h"
@@ -135,7 +135,7 @@ static bool holds_bytes(const char *path, const char *needle) {
     kt__buf buf;
     kt_error err;
     kt__buf_init(&buf, 1 << 24);
-    die_on(kt__feedback_read_file(path, &buf, &err), &err);
+    die_on(kt__files_read(path, &buf, &err), &err);
     bool found = buf.len && memmem(buf.data, buf.len, needle, strlen(needle));
     kt__buf_free(&buf);
     return found;
@@ -339,8 +339,8 @@ int main(void) {
     char below[128];
     for (int i = 0; i < n_folders; i++) {
         snprintf(below, sizeof below, "%s/a/%d", folder, i);
-        if (kt__feedback_remove_tree(below, &err) != KT_OK) return 1;
+        if (kt__files_remove_tree(below, &err) != KT_OK) return 1;
     }
-    if (kt__feedback_remove_tree(folder, &err) != KT_OK) return 1;
+    if (kt__files_remove_tree(folder, &err) != KT_OK) return 1;
     return failed;
 }

@@ -13,7 +13,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-#include "feedback/files.h"
+#include "base/files.h"
 #include "serve_reply.h"
 
 #define ANNA "Authorization: Bearer aaaaaaaaaaaaaaaaaaaa\r\n"
@@ -57,7 +57,7 @@ static int close_group(void **state) {
     char models[160];
     snprintf(models, sizeof models, "%s/demo", learned);
     unlink(keys);
-    int failed = kt__feedback_remove_tree(models, &err) != KT_OK;
+    int failed = kt__files_remove_tree(models, &err) != KT_OK;
     rmdir(learned);
     world_close(&w);
     return failed;
@@ -447,7 +447,7 @@ static void test_status_line(void **state) {
     json_decref(v);
     json_decref(same);
     snprintf(dir, sizeof dir, "%s/l", told.dir);
-    assert_int_equal(kt__feedback_remove_tree(dir, &err), KT_OK);
+    assert_int_equal(kt__files_remove_tree(dir, &err), KT_OK);
     world_close(&w);
     w = on;
 }
@@ -489,7 +489,7 @@ static void test_trains_by_itself(void **state) {
     snprintf(dir, sizeof dir, "%s/l", own.dir);
     kt__server_stop(w.server);
     w.server = NULL;
-    assert_int_equal(kt__feedback_remove_tree(dir, &err), KT_OK);
+    assert_int_equal(kt__files_remove_tree(dir, &err), KT_OK);
     world_close(&w);
     w = on;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "feedback/files.h"
+#include "base/files.h"
 #include "serve_reply.h"
 #include "setup/note_probe.h"
 
@@ -50,7 +50,7 @@ static int close_group(void **state) {
     kt_error err;
     (void)state;
     unlink(keys);
-    int failed = kt__feedback_remove_tree(learned, &err) != KT_OK;
+    int failed = kt__files_remove_tree(learned, &err) != KT_OK;
     world_close(&w);
     return failed;
 }

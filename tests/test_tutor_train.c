@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tutor/own_replay.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "support.h"
 
 enum { N_QUESTION = 30, N_STEP = 10, N_OWN = 24 };
@@ -34,7 +34,7 @@ static int close_world(void **state) {
     kt_engine_close(engine);
     kt_model_close(model);
     kt_ctx_close(ctx);
-    return kt__feedback_remove_tree(root, &err) != KT_OK;
+    return kt__files_remove_tree(root, &err) != KT_OK;
 }
 
 static kt_learner *open_learner(const char *name) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd_io.h"
-#include "feedback/files.h"
+#include "base/files.h"
 
 int64_t kt__feedback_now_us(void) {
     struct timespec t;
@@ -21,10 +21,10 @@ int64_t kt__feedback_now_us(void) {
 
 /* Begins with a newline only where a crash cut the line before. */
 void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_t version) {
-    char path[KT__FEEDBACK_PATH_MAX], line[256], last = '\n';
+    char path[KT__FILES_PATH_MAX], line[256], last = '\n';
     struct stat st;
     kt_error ignored;
-    if (kt__feedback_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return;
+    if (kt__files_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return;
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return;
     if (fstat(fd, &st) == 0 && st.st_size > 0)
@@ -39,11 +39,11 @@ void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_
 
 uint64_t kt__feedback_audited(const char *dir) {
     static const char mark[] = "\"feedback\":";
-    char path[KT__FEEDBACK_PATH_MAX], text[4097], *rest, *end;
+    char path[KT__FILES_PATH_MAX], text[4097], *rest, *end;
     struct stat st;
     kt_error ignored;
     uint64_t highest = 0;
-    if (kt__feedback_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return 0;
+    if (kt__files_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return 0;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return 0;
     uint64_t size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;

@@ -13,7 +13,7 @@
 #include "base/fd_io.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "feedback/files.h"
+#include "base/files.h"
 
 enum {
     VERSION = 1,
@@ -173,7 +173,7 @@ static bool is_torn(const uint8_t *bytes, uint64_t n, uint64_t last) {
 }
 
 static kt_status keep_aside(const kt__journal *j, const uint8_t *bytes, uint64_t n, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     if (snprintf(path, sizeof path, "%s.damaged", j->path) >= (int)sizeof path)
         return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -361,14 +361,14 @@ static kt_status replace_by(const rewriting *w, kt_error *err) {
 }
 
 static kt_status sync_folder_of(const char *path, kt_error *err) {
-    char dir[KT__FEEDBACK_PATH_MAX];
+    char dir[KT__FILES_PATH_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    return kt__feedback_sync_dir(dir, err);
+    return kt__files_sync_dir(dir, err);
 }
 
 static kt_status open_fresh(const kt__journal *from, kt__journal **out, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     kt__journal_tail none = {0};
     if (snprintf(path, sizeof path, "%s.new", from->path) >= (int)sizeof path)
         return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/vec.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/audit.h"
 #include "feedback/store_state.h"
 
@@ -30,15 +30,15 @@ static kt_status fail_current(const kt__feedback *s, kt_error *err) {
 
 /* "VERSION SERIAL open|frozen\n": what was served when the journal ended with that record. */
 static kt_status read_current(kt__feedback *s, uint64_t *serial, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX], word[8] = "";
+    char path[KT__FILES_PATH_MAX], word[8] = "";
     unsigned long long after = 0;
     unsigned version = 0;
     int n = 0;
     kt__buf text;
     kt__buf_init(&text, 256);
     *serial = 0;
-    kt_status status = kt__feedback_path(path, s->dir, "CURRENT", err);
-    if (status == KT_OK) status = kt__feedback_read_file(path, &text, err);
+    kt_status status = kt__files_path(path, s->dir, "CURRENT", err);
+    if (status == KT_OK) status = kt__files_read(path, &text, err);
     if (status == KT_E_IO && (!err || err->offset == 0)) {
         status = KT_OK;
         goto out;
@@ -74,30 +74,30 @@ static bool is_published(const kt__feedback *s, const char *name) {
 }
 
 static kt_status remove_file(const kt__feedback *s, const char *name, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX];
-    kt_status status = kt__feedback_path(path, s->dir, name, err);
+    char path[KT__FILES_PATH_MAX];
+    kt_status status = kt__files_path(path, s->dir, name, err);
     if (status != KT_OK || unlink(path) == 0 || errno == ENOENT) return status;
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot remove: %s", strerror(errno));
 }
 
 /* What a crash left: an adapter that was not published yet, or one whose removal had begun. */
 static kt_status sweep_versions(const kt__feedback *s, kt_error *err) {
-    char dir[KT__FEEDBACK_PATH_MAX], path[KT__FEEDBACK_PATH_MAX];
-    kt_status status = kt__feedback_path(dir, s->dir, "versions", err);
+    char dir[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX];
+    kt_status status = kt__files_path(dir, s->dir, "versions", err);
     DIR *d = status == KT_OK ? opendir(dir) : NULL;
     if (!d) return status;
     for (struct dirent *e; status == KT_OK && (e = readdir(d)) != NULL;) {
         if (e->d_name[0] == '.' || is_published(s, e->d_name)) continue;
-        status = kt__feedback_path(path, dir, e->d_name, err);
-        if (status == KT_OK) status = kt__feedback_remove_tree(path, err);
+        status = kt__files_path(path, dir, e->d_name, err);
+        if (status == KT_OK) status = kt__files_remove_tree(path, err);
     }
     closedir(d);
     return status;
 }
 
 static kt_status lock_folder(kt__feedback *s, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX];
-    kt_status status = kt__feedback_path(path, s->dir, "LOCK", err);
+    char path[KT__FILES_PATH_MAX];
+    kt_status status = kt__files_path(path, s->dir, "LOCK", err);
     if (status != KT_OK) return status;
     s->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (s->lock_fd < 0)
@@ -116,13 +116,13 @@ static void bind_to(const kt__feedback_params *p, uint8_t out[KT__JOURNAL_BINDIN
 
 static kt_status open_files(kt__feedback *s, kt_error *err) {
     kt_status status;
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     uint8_t binding[KT__JOURNAL_BINDING];
     uint64_t serial;
     bool writes = !s->params.read_only;
-    if (writes) KT__TRY(kt__feedback_make_dir(s->dir, err));
+    if (writes) KT__TRY(kt__files_make_dir(s->dir, err));
     if (writes) KT__TRY(lock_folder(s, err));
-    KT__TRY(kt__feedback_path(path, s->dir, "journal", err));
+    KT__TRY(kt__files_path(path, s->dir, "journal", err));
     bind_to(&s->params, binding);
     s->tail.acknowledged = kt__feedback_audited(s->dir);
     KT__TRY(kt__journal_open(path, binding, !writes, kt__feedback_take_record, s, &s->journal,
@@ -132,7 +132,7 @@ static kt_status open_files(kt__feedback *s, kt_error *err) {
     if (writes) KT__TRY(remove_file(s, "journal.new", err));
     if (writes) KT__TRY(remove_file(s, "CURRENT.new", err));
     if (writes) KT__TRY(sweep_versions(s, err));
-    if (writes) KT__TRY(kt__feedback_sync_dir(s->dir, err));
+    if (writes) KT__TRY(kt__files_sync_dir(s->dir, err));
     uint64_t last = s->n_entries ? s->entries[s->n_entries - 1].id : 0;
     if (writes && (s->tail.n || s->tail.damaged))
         kt__feedback_audit(s->dir, s->tail.damaged ? "damaged" : "recovered", last, s->current);

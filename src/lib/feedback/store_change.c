@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "feedback/audit.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "feedback/store.h"
 #include "feedback/store_state.h"
 
@@ -113,7 +113,7 @@ static kt_status write_current(const kt__feedback *s, uint32_t version, bool fro
     char text[64];
     int n = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu64 " %s\n", version, next_id(s) - 1,
                      frozen ? "frozen" : "open");
-    return kt__feedback_replace(s->dir, "CURRENT", text, (size_t)n, err);
+    return kt__files_replace(s->dir, "CURRENT", text, (size_t)n, err);
 }
 
 kt_status kt__feedback_rollback(kt__feedback *s, uint32_t version, kt_error *err) {
@@ -148,18 +148,18 @@ kt_status kt__feedback_freeze(kt__feedback *s, bool frozen, kt_error *err) {
 static kt_status put_adapter(const kt__feedback *s, uint32_t number, const char *adapter,
                              const char *report, size_t n_report, kt_error *err) {
     kt_status status;
-    char versions[KT__FEEDBACK_PATH_MAX], name[16];
-    char dir[KT__FEEDBACK_PATH_MAX], file[KT__FEEDBACK_PATH_MAX];
+    char versions[KT__FILES_PATH_MAX], name[16];
+    char dir[KT__FILES_PATH_MAX], file[KT__FILES_PATH_MAX];
     snprintf(name, sizeof name, "%" PRIu32, number);
-    KT__TRY(kt__feedback_path(versions, s->dir, "versions", err));
-    KT__TRY(kt__feedback_path(dir, versions, name, err));
-    KT__TRY(kt__feedback_remove_tree(dir, err));
-    KT__TRY(kt__feedback_make_dir(dir, err));
-    KT__TRY(kt__feedback_path(file, dir, "adapter.gguf", err));
-    KT__TRY(kt__feedback_copy(adapter, file, err));
-    KT__TRY(kt__feedback_replace(dir, "report.json", report, n_report, err));
-    KT__TRY(kt__feedback_sync_dir(versions, err));
-    KT__TRY(kt__feedback_sync_dir(s->dir, err));
+    KT__TRY(kt__files_path(versions, s->dir, "versions", err));
+    KT__TRY(kt__files_path(dir, versions, name, err));
+    KT__TRY(kt__files_remove_tree(dir, err));
+    KT__TRY(kt__files_make_dir(dir, err));
+    KT__TRY(kt__files_path(file, dir, "adapter.gguf", err));
+    KT__TRY(kt__files_copy(adapter, file, err));
+    KT__TRY(kt__files_replace(dir, "report.json", report, n_report, err));
+    KT__TRY(kt__files_sync_dir(versions, err));
+    KT__TRY(kt__files_sync_dir(s->dir, err));
 out:
     return status;
 }
@@ -238,13 +238,13 @@ static kt_status move_entry(void *user, const kt__journal_record *r, kt_error *e
 }
 
 static kt_status remove_withdrawn(const kt__feedback *s, kt_error *err) {
-    char versions[KT__FEEDBACK_PATH_MAX], dir[KT__FEEDBACK_PATH_MAX], name[24];
-    kt_status status = kt__feedback_path(versions, s->dir, "versions", err);
+    char versions[KT__FILES_PATH_MAX], dir[KT__FILES_PATH_MAX], name[24];
+    kt_status status = kt__files_path(versions, s->dir, "versions", err);
     for (size_t i = 0; status == KT_OK && i < s->n_versions; i++) {
         if (s->entries[s->versions[i]].record != KT__RECORD_WITHDRAWN) continue;
         snprintf(name, sizeof name, "%zu", i + 1);
-        status = kt__feedback_path(dir, versions, name, err);
-        if (status == KT_OK) status = kt__feedback_remove_tree(dir, err);
+        status = kt__files_path(dir, versions, name, err);
+        if (status == KT_OK) status = kt__files_remove_tree(dir, err);
     }
     return status;
 }
@@ -271,7 +271,7 @@ kt_status kt__feedback_delete(kt__feedback *s, uint64_t id, kt_error *err) {
 
 kt_status kt__feedback_erase(kt__feedback *s, kt_error *err) {
     kt_status status = check_open(s, false, err);
-    if (status == KT_OK) status = kt__feedback_remove_tree(s->dir, err);
+    if (status == KT_OK) status = kt__files_remove_tree(s->dir, err);
     kt__feedback_close(s);
     return status;
 }

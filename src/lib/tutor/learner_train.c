@@ -18,7 +18,7 @@
 #include "tutor/near.h"
 #include "tutor/own_replay.h"
 #include "feedback/audit.h"
-#include "feedback/files.h"
+#include "base/files.h"
 #include "host/affinity.h"
 #include "learn/gate.h"
 #include "learn/learn.h"
@@ -212,7 +212,7 @@ static kt_status read_served(training_run *r) {
     const kt__gguf_open_params params = {.use_mmap = true};
     kt__learn_where where = r->settings.where;
     kt__learn_where other = where == KT__LEARN_ALL ? KT__LEARN_LAST : KT__LEARN_ALL;
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     kt__gguf *gguf = NULL;
     kt_status status;
     if (!r->info.adapter) return KT_OK;
@@ -288,20 +288,20 @@ out:
 /* With `changing`. What a crash leaves in the folder of versions goes when it is opened again. */
 static kt_status publish_candidate(training_run *r, const kt__buf *report) {
     kt_learner *l = r->learner;
-    char versions[KT__FEEDBACK_PATH_MAX], dir[KT__FEEDBACK_PATH_MAX], path[KT__FEEDBACK_PATH_MAX];
+    char versions[KT__FILES_PATH_MAX], dir[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX];
     uint32_t version;
     kt_error ignored;
     kt_status status;
     KT__TRY(check_still_there(r));
-    KT__TRY(kt__feedback_path(versions, l->params.dir, "versions", r->err));
-    KT__TRY(kt__feedback_path(dir, versions, "training", r->err));
-    KT__TRY(kt__feedback_make_dir(dir, r->err));
-    KT__TRY(kt__feedback_path(path, dir, "adapter.gguf", r->err));
+    KT__TRY(kt__files_path(versions, l->params.dir, "versions", r->err));
+    KT__TRY(kt__files_path(dir, versions, "training", r->err));
+    KT__TRY(kt__files_make_dir(dir, r->err));
+    KT__TRY(kt__files_path(path, dir, "adapter.gguf", r->err));
     status = kt__factors_write(r->candidate, r->on.net->hp.arch, NULL, path, r->err);
     if (status == KT_OK)
         status = kt__feedback_publish(l->store, path, report->data, report->len,
                                       r->report.quality_delta, &version, r->err);
-    if (kt__feedback_remove_tree(dir, &ignored) != KT_OK && status == KT_OK) status = KT_OK;
+    if (kt__files_remove_tree(dir, &ignored) != KT_OK && status == KT_OK) status = KT_OK;
     KT__TRY(status);
     KT__TRY(kt__learned_serve(l, r->err));
     r->out->published = true;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "feedback/files.h"
+#include "base/files.h"
 
 /* magic, binding, checksum of the rest; then of each conversation: tokens of the prompt, of the
  * answer, and both. Little-endian. */
@@ -71,12 +71,12 @@ bool kt__own_replay_read(kt__lesson *l, const uint8_t *binding, const void *data
 
 static bool read_file(kt__lesson *l, const kt_engine *engine, const char *dir,
                       const uint8_t *binding) {
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     kt_error ignored;
     kt__buf buf;
     kt__buf_init(&buf, MAX_BYTES);
-    bool good = kt__feedback_path(path, dir, "replay", &ignored) == KT_OK &&
-                kt__feedback_read_file(path, &buf, &ignored) == KT_OK &&
+    bool good = kt__files_path(path, dir, "replay", &ignored) == KT_OK &&
+                kt__files_read(path, &buf, &ignored) == KT_OK &&
                 kt__own_replay_read(l, binding, buf.data, buf.len,
                                     (uint32_t)kt__engine_n_vocab(engine));
     kt__buf_free(&buf);
@@ -111,9 +111,8 @@ static void write_file(const kt__lesson *l, size_t first, const char *dir, const
     if (!buf.failed) {
         uint8_t *sum = (uint8_t *)buf.data + HEAD_BYTES - 32;
         kt__digest_bytes(kt__hash_bytes(SEED, buf.data + HEAD_BYTES, buf.len - HEAD_BYTES), sum);
-        kt_status status = kt__feedback_make_dir(dir, &ignored);
-        if (status == KT_OK)
-            status = kt__feedback_replace(dir, "replay", buf.data, buf.len, &ignored);
+        kt_status status = kt__files_make_dir(dir, &ignored);
+        if (status == KT_OK) status = kt__files_replace(dir, "replay", buf.data, buf.len, &ignored);
         (void)status;
     }
     kt__buf_free(&buf);

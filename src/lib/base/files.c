@@ -1,4 +1,4 @@
-#include "feedback/files.h"
+#include "base/files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,11 +18,11 @@ static kt_status fail_io(const char *what, const char *path, kt_error *err) {
                        remedy);
 }
 
-kt_status kt__feedback_path(char *out, const char *dir, const char *name, kt_error *err) {
-    int n = snprintf(out, KT__FEEDBACK_PATH_MAX, "%s/%s", dir, name);
-    if (n > 0 && n < KT__FEEDBACK_PATH_MAX) return KT_OK;
+kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error *err) {
+    int n = snprintf(out, KT__FILES_PATH_MAX, "%s/%s", dir, name);
+    if (n > 0 && n < KT__FILES_PATH_MAX) return KT_OK;
     return kt__fail(err, KT_E_LIMIT, "the path of %.60s is longer than %d bytes", name,
-                    KT__FEEDBACK_PATH_MAX);
+                    KT__FILES_PATH_MAX);
 }
 
 static kt_status make_one(const char *path, kt_error *err) {
@@ -31,9 +31,9 @@ static kt_status make_one(const char *path, kt_error *err) {
     return fail_io("make the folder", path, err);
 }
 
-kt_status kt__feedback_make_dir(const char *dir, kt_error *err) {
+kt_status kt__files_make_dir(const char *dir, kt_error *err) {
     kt_status status;
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     size_t len = strlen(dir);
     if (len == 0 || len >= sizeof path)
         return kt__fail(err, KT_E_LIMIT, "a folder's path of %zu bytes", len);
@@ -52,7 +52,7 @@ out:
     return status;
 }
 
-kt_status kt__feedback_sync_dir(const char *dir, kt_error *err) {
+kt_status kt__files_sync_dir(const char *dir, kt_error *err) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_io("open", dir, err);
     bool ok = fsync(fd) == 0 || errno == EINVAL; /* of file systems that know no such thing */
@@ -71,25 +71,25 @@ static kt_status write_new(const char *path, const void *data, size_t n, kt_erro
 }
 
 /* One writer a folder, so the temporary file may have a fixed name: the next one takes it over. */
-kt_status kt__feedback_replace(const char *dir, const char *name, const void *data, size_t n,
-                               kt_error *err) {
+kt_status kt__files_replace(const char *dir, const char *name, const void *data, size_t n,
+                            kt_error *err) {
     kt_status status;
-    char path[KT__FEEDBACK_PATH_MAX], temp[KT__FEEDBACK_PATH_MAX], temp_name[128];
+    char path[KT__FILES_PATH_MAX], temp[KT__FILES_PATH_MAX], temp_name[128];
     snprintf(temp_name, sizeof temp_name, "%.100s.new", name);
-    KT__TRY(kt__feedback_path(path, dir, name, err));
-    KT__TRY(kt__feedback_path(temp, dir, temp_name, err));
+    KT__TRY(kt__files_path(path, dir, name, err));
+    KT__TRY(kt__files_path(temp, dir, temp_name, err));
     status = write_new(temp, data, n, err);
     if (status == KT_OK && rename(temp, path) != 0) status = fail_io("replace", path, err);
     if (status != KT_OK) {
         unlink(temp);
         return status;
     }
-    KT__TRY(kt__feedback_sync_dir(dir, err));
+    KT__TRY(kt__files_sync_dir(dir, err));
 out:
     return status;
 }
 
-kt_status kt__feedback_read_file(const char *path, kt__buf *out, kt_error *err) {
+kt_status kt__files_read(const char *path, kt__buf *out, kt_error *err) {
     char block[16384];
     kt_status status = KT_OK;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -128,7 +128,7 @@ static kt_status copy_bytes(int in, int out, const char *from, const char *to, k
     return fsync(out) == 0 ? KT_OK : fail_io("write", to, err);
 }
 
-kt_status kt__feedback_copy(const char *from, const char *to, kt_error *err) {
+kt_status kt__files_copy(const char *from, const char *to, kt_error *err) {
     int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0) return fail_io("open", from, err);
     int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -145,13 +145,13 @@ static bool is_dots(const char *name) {
 
 /* depth: of folders that may be in it */
 static kt_status remove_below(const char *dir, int depth, kt_error *err) {
-    char path[KT__FEEDBACK_PATH_MAX];
+    char path[KT__FILES_PATH_MAX];
     kt_status status = KT_OK;
     DIR *d = opendir(dir);
     if (!d) return errno == ENOENT ? KT_OK : fail_io("open", dir, err);
     for (struct dirent *e; status == KT_OK && (e = readdir(d)) != NULL;) {
         if (is_dots(e->d_name)) continue;
-        status = kt__feedback_path(path, dir, e->d_name, err);
+        status = kt__files_path(path, dir, e->d_name, err);
         if (status != KT_OK || unlink(path) == 0 || errno == ENOENT) continue;
         if (errno != EISDIR && errno != EPERM) {
             status = fail_io("remove", path, err);
@@ -164,6 +164,6 @@ static kt_status remove_below(const char *dir, int depth, kt_error *err) {
     return status;
 }
 
-kt_status kt__feedback_remove_tree(const char *dir, kt_error *err) {
+kt_status kt__files_remove_tree(const char *dir, kt_error *err) {
     return remove_below(dir, 4, err);
 }

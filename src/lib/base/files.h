@@ -1,0 +1,30 @@
+/* Files that are there whole or not at all.
+ *
+ * Owns: replacing a file atomically and for good (temporary file, sync, rename, sync of the folder),
+ * folders, and removing a tree of two levels. Knows nothing of what is in them. Any thread. */
+#ifndef KT_BASE_FILES_H
+#define KT_BASE_FILES_H
+
+#include <kentang.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+enum { KT__FILES_PATH_MAX = 4096 };
+
+/* "dir/name" into out[KT__FILES_PATH_MAX]; KT_E_LIMIT: too long. */
+kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error *err) KT_CHECKED;
+/* mkdir -p, mode 0700 */
+kt_status kt__files_make_dir(const char *dir, kt_error *err) KT_CHECKED;
+/* What is renamed or made in a folder is certain only once the folder is on disk. */
+kt_status kt__files_sync_dir(const char *dir, kt_error *err) KT_CHECKED;
+kt_status kt__files_replace(const char *dir, const char *name, const void *data, size_t n,
+                            kt_error *err) KT_CHECKED;
+/* KT_E_IO with err->offset 0 where there is no such file; KT_E_LIMIT: more than out->max. */
+kt_status kt__files_read(const char *path, kt__buf *out, kt_error *err) KT_CHECKED;
+/* from's bytes to a new file, synced. */
+kt_status kt__files_copy(const char *from, const char *to, kt_error *err) KT_CHECKED;
+/* A folder with what is in it, at most four folders deep; what is not there is removed already. */
+kt_status kt__files_remove_tree(const char *dir, kt_error *err) KT_CHECKED;
+
+#endif
