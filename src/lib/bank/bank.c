@@ -301,16 +301,14 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
 
 /* ---- showing ---- */
 
+static int compare_item(const void *key, const void *item) {
+    uint64_t id = *(const uint64_t *)key, other = ((const kt__bank_item *)item)->id;
+    return id < other ? -1 : id > other;
+}
+
 static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
-    size_t low = 0, high = b->n_items;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (b->items[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < b->n_items && b->items[low].id == id ? &b->items[low] : NULL;
+    if (!b->n_items) return NULL;
+    return bsearch(&id, b->items, b->n_items, sizeof *b->items, compare_item);
 }
 
 bool kt__bank_write_note(kt_bank *b, uint64_t id, kt__buf *out) {

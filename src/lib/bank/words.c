@@ -1,5 +1,6 @@
 #include "bank/words.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -26,25 +27,20 @@ static const known_word known[] = {
 #undef Q
 };
 
-static int compare_known(const known_word *k, const char *s, size_t len) {
-    size_t n = strlen(k->word);
-    int order = memcmp(k->word, s, n < len ? n : len);
-    return order ? order : n < len ? -1 : n > len;
+static int compare_known(const void *key, const void *known_one) {
+    const kt__word *w = key;
+    const char *other = ((const known_word *)known_one)->word;
+    size_t n = strlen(other);
+    int order = memcmp(w->s, other, w->len < n ? w->len : n);
+    return order ? order : w->len < n ? -1 : w->len > n;
 }
 
 static kt__word_kind kind_of(const char *s, size_t len) {
-    size_t low = 0, high = sizeof known / sizeof known[0];
+    const kt__word w = {.s = s, .len = len};
     if (len == 1 && (s[0] < '0' || s[0] > '9')) return KT__WORD_COMMON;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        int order = compare_known(&known[mid], s, len);
-        if (order == 0) return known[mid].kind;
-        if (order < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return KT__WORD_PLAIN;
+    const known_word *found = bsearch(&w, known, sizeof known / sizeof known[0], sizeof known[0],
+                                      compare_known);
+    return found ? found->kind : KT__WORD_PLAIN;
 }
 
 /* ---- scripts ---- */
@@ -65,43 +61,12 @@ static const char_range without_blanks[] = {
     {0x4e00, 0x9fff}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0x20000, 0x3ffff},
 };
 
-/* Characters of Chinese that are words without a meaning of their own, sorted. */
+/* Characters of Chinese that are words without a meaning of their own, sorted: articles,
+ * pronouns, measures, and what asks, joins or denies. */
 static const uint32_t particles[] = {
-    0x4e00,
-    /* a */ 0x4e0d,
-    /* not */ 0x4e2a,
-    /* one of */ 0x4e3a,
-    /* for */ 0x4e48, /* what */
-    0x4e4b,
-    /* of */ 0x4e86,
-    /* done */ 0x4ec0,
-    /* what */ 0x4ed6,
-    /* he */ 0x4eec, /* plural */
-    0x4f1a,
-    /* will */ 0x4f55,
-    /* which */ 0x4f60,
-    /* you */ 0x5417,
-    /* ? */ 0x5427, /* ! */
-    0x5462,
-    /* ? */ 0x548c,
-    /* and */ 0x54ea,
-    /* which */ 0x554a,
-    /* ah */ 0x5728, /* at */
-    0x591a,
-    /* many */ 0x5979,
-    /* she */ 0x5b83,
-    /* it */ 0x600e,
-    /* how */ 0x60a8, /* you */
-    0x6211,
-    /* I */ 0x662f,
-    /* is */ 0x6709,
-    /* has */ 0x6ca1,
-    /* not */ 0x7684, /* of */
-    0x8981,
-    /* must */ 0x8bf7,
-    /* please */ 0x8c01,
-    /* who */ 0x8fd9,
-    /* this */ 0x90a3, /* that */
+    0x4e00, 0x4e0d, 0x4e2a, 0x4e3a, 0x4e48, 0x4e4b, 0x4e86, 0x4ec0, 0x4ed6, 0x4eec, 0x4f1a, 0x4f55,
+    0x4f60, 0x5417, 0x5427, 0x5462, 0x548c, 0x54ea, 0x554a, 0x5728, 0x591a, 0x5979, 0x5b83, 0x600e,
+    0x60a8, 0x6211, 0x662f, 0x6709, 0x6ca1, 0x7684, 0x8981, 0x8bf7, 0x8c01, 0x8fd9, 0x90a3,
 };
 
 static bool is_particle(uint32_t cp) {

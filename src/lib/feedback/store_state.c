@@ -1,6 +1,7 @@
 #include "feedback/store_state.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -56,18 +57,16 @@ kt_status kt__feedback_take_record(void *store, const kt__journal_record *r, kt_
     return KT_OK;
 }
 
+static int compare_entry(const void *key, const void *entry) {
+    uint64_t id = *(const uint64_t *)key, other = ((const kt__feedback_entry *)entry)->id;
+    return id < other ? -1 : id > other;
+}
+
 const kt__feedback_entry *kt__feedback_find(const kt__feedback *s, uint64_t id) {
-    size_t low = 0, high = s->n_entries;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (s->entries[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    bool found = low < s->n_entries && s->entries[low].id == id &&
-                 s->entries[low].record == KT__RECORD_ITEM;
-    return found ? &s->entries[low] : NULL;
+    if (!s->n_entries) return NULL;
+    const kt__feedback_entry *found = bsearch(&id, s->entries, s->n_entries, sizeof *s->entries,
+                                              compare_entry);
+    return found && found->record == KT__RECORD_ITEM ? found : NULL;
 }
 
 uint64_t kt__feedback_n_items(const kt__feedback *s) {
