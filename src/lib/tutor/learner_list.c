@@ -1,5 +1,4 @@
 /* What was said, as lines: kt_learner_export and kt_learner_list of kentang.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "bank/bank.h"
@@ -149,34 +148,24 @@ out:
     return status;
 }
 
-/* Ids of what a message opens, sorted. */
-typedef struct opened_ids {
-    uint64_t ids[KT__BANK_HITS];
-    size_t n;
-} opened_ids;
-
-static int compare_opened_ids(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void open_ids(kt_bank *bank, const char *message, opened_ids *out) {
+/* What a message opens. */
+typedef struct opened_hits {
     kt__bank_hit hits[KT__BANK_HITS];
-    out->n = kt__bank_find(bank, message, strlen(message), hits, KT__BANK_HITS);
-    for (size_t i = 0; i < out->n; i++) out->ids[i] = hits[i].id;
-    qsort(out->ids, out->n, sizeof *out->ids, compare_opened_ids);
-}
+    size_t n;
+} opened_hits;
 
 /* NULL: it asks for no opened ones. */
-static bool is_opened(const opened_ids *opened, uint64_t id) {
-    return !opened || bsearch(&id, opened->ids, opened->n, sizeof id, compare_opened_ids) != NULL;
+static bool is_opened(const opened_hits *opened, uint64_t id) {
+    for (size_t i = 0; opened && i < opened->n; i++)
+        if (opened->hits[i].id == id) return true;
+    return !opened;
 }
 
 /* What is sought, and where lines go. */
 typedef struct listing {
     export_lines to;
     sought_words sought;
-    opened_ids opened;
+    opened_hits opened;
     kt_learned served;
 } listing;
 
@@ -184,7 +173,7 @@ static kt_status list_ids(kt_learner *l, const kt_learner_query *q, listing *w, 
     kt_status status;
     uint64_t *ids = NULL;
     size_t n = 0;
-    const opened_ids *opened = q->opens ? &w->opened : NULL;
+    const opened_hits *opened = q->opens ? &w->opened : NULL;
     KT__TRY(kt__feedback_list(l->store, &ids, &n, err));
     while (n-- > 0) {
         if ((!q->before || ids[n] < q->before) && is_opened(opened, ids[n]))
@@ -210,7 +199,9 @@ kt_status kt_learner_list(kt_learner *l, const kt_learner_query *query, kt_json_
     if (w->sought.n) w->to.sought = &w->sought;
     if (!w->sought.fits) KT__TRY(kt__fail_nomem(err, "what is sought", strlen(query->text)));
     KT__TRY(kt_learner_get(l, KT_VERSION_SERVED, &w->served, err));
-    if (query->opens) open_ids(w->served.bank, query->opens, &w->opened);
+    if (query->opens)
+        w->opened.n = kt__bank_find(w->served.bank, query->opens, strlen(query->opens),
+                                    w->opened.hits, KT__BANK_HITS);
     KT__TRY(list_ids(l, query, w, err));
 out:
     kt_learned_close(&w->served);
