@@ -6,7 +6,6 @@
 #include "bank/bank.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "context/user_texts.h"
 
 enum {
     MOST_OPEN = 64, /* entries that are weighed */
@@ -136,27 +135,14 @@ kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_requ
     placing p = {.notes = notes, .model = model, .bank = request->bank};
     *notes = (kt__notes){.request = *request};
     kt__arena_init(&notes->arena, ARENA_BLOCK, ARENA_MOST);
-    if (!p.bank || !model->tok || (!request->messages && !request->chat_json)) return KT_OK;
+    bool wanted = p.bank || request->keep;
+    if (!wanted || !model->tok || (!request->messages && !request->chat_json)) return KT_OK;
     KT__STEP(kt__user_texts_of(&notes->arena, request, &p.texts, &p.n_texts, err));
-    open_entries(&p);
+    if (p.n_texts) notes->question = p.texts[p.n_texts - 1];
+    if (p.bank) open_entries(&p);
     return p.n_opened ? place_opened(&p, err) : KT_OK;
 }
 
 void kt__notes_free(kt__notes *notes) {
     kt__arena_free(&notes->arena);
-}
-
-kt_status kt__notes_question(const kt_request_params *request, char **text, kt_error *err) {
-    kt__arena arena;
-    kt__user_text *texts;
-    size_t n;
-    *text = NULL;
-    kt__arena_init(&arena, ARENA_BLOCK, ARENA_MOST);
-    kt_status status = kt__user_texts_of(&arena, request, &texts, &n, err);
-    if (status == KT_OK && n > 0) {
-        *text = kt__strndup(texts[n - 1].text, texts[n - 1].len);
-        if (!*text) status = kt__fail_nomem(err, "a question", texts[n - 1].len);
-    }
-    kt__arena_free(&arena);
-    return status;
 }

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "context/types.h"
+#include "context/user_texts.h"
 
 enum { KT__NOTES_TOKENS = 512 };
 
@@ -16,15 +17,14 @@ typedef struct kt__notes {
     kt__arena arena;           /* of what request points to */
     kt_request_params request; /* the conversation with its notes */
     uint64_t ids[KT_NOTES_MAX];
-    size_t n; /* 0: nothing opened, and request is as it was */
+    size_t n;               /* 0: nothing opened, and request is as it was */
+    kt__user_text question; /* what its user said last, if it is kept; text NULL: nothing */
 } kt__notes;
 
-/* For kt__notes_free in any case. Without a conversation or a bank there are none. */
+/* For kt__notes_free in any case; what question points to lasts as long. Without a conversation or a
+ * bank there are none. */
 kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_request_params *request,
                           kt_error *err) KT_CHECKED;
 void kt__notes_free(kt__notes *notes);
-/* What its user said last, NUL-terminated, for kt__free; *text is NULL where there is no conversation. */
-kt_status kt__notes_question(const kt_request_params *request, char **text,
-                             kt_error *err) KT_CHECKED;
 
 #endif

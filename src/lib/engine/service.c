@@ -110,7 +110,11 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
         status = encode_prompt(engine, r, p->conversation, &p->ids, &p->n, ns, err);
     }
     if (status != KT_OK || !r->keep) return status;
-    KT__STEP(kt__notes_question(r, &p->question, err));
+    const kt__user_text *question = &p->notes.question;
+    if (question->text) {
+        p->question = kt__strndup(question->text, question->len);
+        if (!p->question) return kt__fail_nomem(err, "a question", question->len);
+    }
     return p->notes.n && !r->seq ? encode_plain(engine, r, p, ns, err) : KT_OK;
 }
 
