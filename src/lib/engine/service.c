@@ -140,8 +140,6 @@ static kt_status create_request(kt_engine *engine, const kt_request_params *r, m
     p->conversation = NULL;
     if (status != KT_OK) return status;
     kt__submitted *sub = *out;
-    sub->n_learned = p->notes.n;
-    memcpy(sub->learned, p->notes.ids, sizeof sub->learned);
     for (int i = 0; i < sub->n_choices; i++) {
         kt_request_report *report = &sub->choices[i].report;
         report->n_learned = (int32_t)p->notes.n;
@@ -340,8 +338,10 @@ const char *kt_request_notes(const kt_request *req) {
 
 size_t kt_request_learned(const kt_request *req, uint64_t *ids, size_t cap) {
     const kt__submitted *sub = (const kt__submitted *)(const void *)req;
-    for (size_t i = 0; i < sub->n_learned && i < cap; i++) ids[i] = sub->learned[i];
-    return sub->n_learned;
+    const kt_request_report *report = &sub->choices[0].report; /* every choice has the same */
+    size_t n = (size_t)report->n_learned;
+    for (size_t i = 0; i < n && i < cap; i++) ids[i] = report->learned[i];
+    return n;
 }
 
 size_t kt_request_n_prompt(const kt_request *req) {

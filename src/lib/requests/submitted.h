@@ -47,8 +47,6 @@ struct kt__submitted {
     kt__adapters *adapters; /* or NULL */
     kt_recall *recall;      /* or NULL; held */
     bool keep;
-    uint64_t learned[KT_NOTES_MAX]; /* feedbacks whose notes are in the prompt */
-    size_t n_learned;
     int32_t *plain; /* [n_plain]: the prompt without them, where it is kept; or NULL */
     size_t n_plain;
     char *question; /* what the user said last, where it is kept; or NULL */
