@@ -25,6 +25,11 @@ kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error 
                     KT__FILES_PATH_MAX);
 }
 
+const char *kt__files_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static kt_status make_one(const char *path, kt_error *err) {
     if (mkdir(path, 0700) == 0 || errno == EEXIST || errno == EROFS || errno == EACCES)
         return KT_OK;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "term/cli.h"
 #include "lab/measure.h"
 #include "setup/lora_opts.h"
@@ -423,16 +424,11 @@ out:
     return status;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void describe_subject(const bench_opts *o, const subject *s, const machine *m,
                              kt__bench_report *report) {
     kt_model_info info;
     kt_model_get_info(s->model, &info);
-    const char *name = o->preset ? o->preset : info.name[0] ? info.name : base_name(info.path);
+    const char *name = o->preset ? o->preset : info.name[0] ? info.name : kt__files_name(info.path);
     kt__buf safe;
     kt__buf_init(&safe, 1 << 20);
     kt__safe_append(&safe, name, strlen(name), 0);

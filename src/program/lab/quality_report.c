@@ -5,17 +5,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "lab/html.h"
 #include "lab/report_page.h"
 
 enum { MAX_POINTS = 100, TITLE_BYTES = 300, MAX_FILES = KT__PLOT_MAX_SERIES };
 
 static const double z95 = 1.96; /* standard errors to each side of 95% */
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
 
 /* ---- quality against size and speed ---- */
 
@@ -61,7 +57,7 @@ static void plot_files(kt__report *r, const kt__judged_files *files, quality_axi
     for (size_t i = 0; i < files->n && n < MAX_FILES; i++) {
         points[n] = place_file(files, i, y, x);
         if (!isfinite(points[n].x) || !isfinite(points[n].y)) continue;
-        series[n] = (kt__plot_series){.name = base_name(files->items[i].path),
+        series[n] = (kt__plot_series){.name = kt__files_name(files->items[i].path),
                                       .points = &points[n],
                                       .n = 1,
                                       .colour = (int)i};
@@ -201,14 +197,14 @@ static void begin_page(kt__report *r, const kt__report_opts *opts, const kt__jud
     char title[TITLE_BYTES], summary[TITLE_BYTES], ppl[KT__NUMBER_BYTES], error[KT__NUMBER_BYTES];
     const kt__judged_file *first = &files->items[0];
     if (files->by_token || files->n == 1)
-        snprintf(title, sizeof title, "How well %.120s predicts %.120s", base_name(first->path),
-                 files->text);
+        snprintf(title, sizeof title, "How well %.120s predicts %.120s",
+                 kt__files_name(first->path), files->text);
     else
         snprintf(title, sizeof title, "%zu models on %.200s", files->n, files->text);
     snprintf(summary, sizeof summary,
              "%zu tokens scored. %s%.120s: perplexity %s ± %s (95%%), %.4f bits a byte.",
              first->figures->n, files->n > 1 && !files->by_token ? "The first, " : "",
-             base_name(first->path), kt__html_number(first->figures->ppl, 5, ppl),
+             kt__files_name(first->path), kt__html_number(first->figures->ppl, 5, ppl),
              kt__html_number(z95 * first->figures->ppl_error, 3, error), first->bits_per_byte);
     kt__report_begin(r, opts, title, summary);
 }
@@ -217,7 +213,7 @@ kt_status kt__quality_write_report(const kt__report_opts *opts, const kt__judged
                                    kt_error *err) {
     kt__report r;
     if (!opts->path) return KT_OK;
-    const char *name = base_name(files->items[0].path);
+    const char *name = kt__files_name(files->items[0].path);
     begin_page(&r, opts, files);
     plot_all_files(&r, files);
     if (files->by_token) plot_along(&r, files->by_token, name);
@@ -237,12 +233,12 @@ kt_status kt__choices_write_report(const kt__report_opts *opts, const char *mode
     if (!opts->path) return KT_OK;
     kt__wilson(n_right, n, &low, &high);
     const double share = (double)n_right / (double)n;
-    snprintf(title, sizeof title, "Choices of %.120s in %.120s", base_name(model), tasks);
+    snprintf(title, sizeof title, "Choices of %.120s in %.120s", kt__files_name(model), tasks);
     snprintf(summary, sizeof summary,
              "%zu of %zu right: %.1f%%, with 95%% confidence between %.1f%% and %.1f%%.", n_right,
              n, 100 * share, 100 * low, 100 * high);
     kt__report_begin(&r, opts, title, summary);
-    const kt__plot_bar bar = {.name = base_name(model),
+    const kt__plot_bar bar = {.name = kt__files_name(model),
                               .value = 100 * share,
                               .low = 100 * low,
                               .high = 100 * high,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "setup/adapters.h"
 #include "setup/config_set.h"
 #include "setup/learn_config.h"
@@ -42,7 +43,7 @@ kt_status kt__config_set_model(kt__config *config, const char *path, kt_error *e
 
 /* "qwen2.5-1.5b-q4_k_m" of "/models/qwen2.5-1.5b-q4_k_m.gguf" */
 static kt_status name_of_file(kt__config *c, const char *path, const char **out, kt_error *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = kt__files_name(path);
     size_t len = strlen(name);
     if (len > 5 && !strcmp(name + len - 5, ".gguf")) len -= 5;
     return kt__config_copy_text(c, name, len, out, err);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "setup/model_name.h"
 #include "base/json_out.h"
 #include "setup/lora_opts.h"
@@ -112,7 +113,7 @@ static kt_status set_one(kt__config *c, const char *text, kt_error *err) {
 
 /* The file's name without folder and suffix. */
 static void name_of_adapter(const char *path, char *out, size_t size) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *base = kt__files_name(path);
     size_t len = strcspn(base, "=");
     if (len > 5 && !strncmp(base + len - 5, ".gguf", 5)) len -= 5;
     snprintf(out, size, "%.*s", (int)len, base);

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 enum { MAX_PART = 200 };
 
@@ -83,7 +84,7 @@ static bool is_importance(const char *name) {
 
 /* A language model and not the picture part or the importance matrix next to it. */
 static bool is_model_file(const char *name) {
-    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    const char *base = kt__files_name(name);
     return kt__name_is_gguf(name) && !strcasestr(base, "mmproj") && !is_importance(base);
 }
 
