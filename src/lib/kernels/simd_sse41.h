@@ -98,9 +98,8 @@ KT_INLINE __m128d f64_add_odd(__m128d p, __m128d c) {
     __m128i cut = _mm_add_epi64(_mm_castpd_si128(s), beyond);
     return _mm_castsi128_pd(_mm_or_si128(cut, _mm_srli_epi64(inexact, 63)));
 }
-/* Nothing of it may be shared with fma_twice: that would be kept in memory there. */
-KT_INLINE vf fma_exact(vf a, vf b, vf c) {
-    __asm__("" : "+x"(a), "+x"(b), "+x"(c));
+/* A function of its own: its body in each of a thousand places was most of the tier's code. */
+static __attribute__((noinline, cold)) vf fma_exact(vf a, vf b, vf c) {
     __m128d low = f64_add_odd(_mm_mul_pd(f64_low(a), f64_low(b)), f64_low(c));
     __m128d high = f64_add_odd(_mm_mul_pd(f64_high(a), f64_high(b)), f64_high(c));
     return _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
