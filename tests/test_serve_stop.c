@@ -61,6 +61,11 @@ static void test_new_requests_hear_of_the_stop(void **state) {
     assert_true(send_all(web, ask, sizeof ask - 1));
     assert_true(receive_until(web, text, sizeof text, "being stopped"));
     if (!strstr(text, "HTTP/1.1 503") || !strstr(text, "server_error")) fail_msg("%s", text);
+    int late = connect_http(&mine); /* who watches over the server still hears of it */
+    text[0] = '\0';
+    assert_true(send_all(late, health, sizeof health - 1));
+    assert_true(receive_until(late, text, sizeof text, "\"draining\""));
+    close(late);
     kt__server_hurry(mine.server);
     pthread_join(thread, NULL);
     close(stuck);
