@@ -59,8 +59,8 @@ export const chat = async (body, signal, on) => {
   }
 };
 export const models = async () => {
-  const { data, manage } = await (await get("v1/models")).json();
-  return Object.assign(data, { manage: !!manage }); // whether this client may load and unload them
+  const { data, manage, pull } = await (await get("v1/models")).json();
+  return Object.assign(data, { manage: !!manage, pull: !!pull }); // whether this client may load and unload them, and fetch others
 };
 export const props = async () => (await get("props")).json();
 export const tokens = async (text, model) => (await (await post("tokenize", { content: text, model })).json()).tokens.length;

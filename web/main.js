@@ -24,7 +24,7 @@ let known = "";
 const know = m => {
   const speeds = kept.get("speeds") ?? {};
   if (talk.state.last?.speed && m.name === chosen()) { speeds[m.name] = talk.state.last.speed; kept.set("speeds", speeds); }
-  const found = { name: m.name, display: models.find(x => x.id === m.name)?.display_name, parameters: m.parameters, file_bytes: m.file_bytes, context: m.context, speed: speeds[m.name] };
+  const found = { name: m.name, display: models.find(x => x.id === m.name)?.display_name, parameters: m.parameters, file_bytes: m.file_bytes, context: m.context, speed: speeds[m.name] ?? m.expected_tokens_per_second };
   if (known === JSON.stringify(found)) return;
   known = JSON.stringify(found);
   welcome.know(found);
@@ -52,7 +52,7 @@ const startParts = () => {
   talk.begin({ draw: chat.draw, drawAnswer: chat.drawAnswer, changed: () => { kept.set("talk", talk.state.talk?.id ?? null); list.draw(); },
     settings: () => ({ system: settings.system(), request: settings.request(chosen()), tools: settings.chosenTools() }) });
   welcome.begin(({ text, extra, tools: names }) => talk.say(text, { extra, tools: names }));
-  settings.start({ keyed: begin, changed: listModels, mayManage: () => models.manage, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
+  settings.start({ keyed: begin, changed: listModels, may: () => models, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
   compose.start(chosen);
   list.start();
   play.start(() => settings.request(chosen()));

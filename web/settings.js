@@ -97,13 +97,48 @@ const manage = async (m, what) => {
   try { await api.post(`v1/models/${what}`, { model: m.name }); $("models-said").textContent = ""; } catch (e) { $("models-said").textContent = talk.why(e); }
   await Promise.all([drawModels(), hooks.changed()]);
 };
+const drawModel = m => {
+  const what = m.loaded ? "unload" : "load", state = m.loaded ? t("isLoaded", { n: bytes(m.weight_bytes + m.kv_bytes + m.scratch_bytes) }) : t("notLoaded");
+  const button = hooks.may().manage && make("button", { type: "button", textContent: t(what), ariaLabel: `${t(what)}: ${m.name}`, onclick: () => manage(m, what) });
+  return make("li", { className: "row" }, make("span", { className: "grow" }, m.name, make("small", { className: "quiet", textContent: ` ${state}` })), ...(button ? [button] : []));
+};
 const drawModels = async () => {
-  $("manage").hidden = !hooks.mayManage();
+  const may = hooks.may();
+  $("manage").hidden = !may.manage && !may.pull;
+  $("pull").hidden = !may.pull;
   if ($("manage").hidden) return;
-  const { models } = await api.props();
-  $("models").replaceChildren(...models.map(m => make("li", { className: "row" }, make("span", { className: "grow" }, m.name,
-    make("small", { className: "quiet", textContent: ` ${m.loaded ? t("isLoaded", { n: bytes(m.weight_bytes + m.kv_bytes + m.scratch_bytes) }) : t("notLoaded")}` })),
-    make("button", { type: "button", textContent: t(m.loaded ? "unload" : "load"), ariaLabel: `${t(m.loaded ? "unload" : "load")}: ${m.name}`, onclick: () => manage(m, m.loaded ? "unload" : "load") }))));
+  const { models, pull } = await api.props();
+  $("models").replaceChildren(...models.map(drawModel));
+  if (pull?.state === "fetching") followPull(pull);
+};
+
+// ---- models of the hub, the same way ----
+
+const said = { done: p => t("pullDone", { name: p.model }), stopped: () => t("pullStopped"), failed: p => t("pullFailed", { name: p.name, why: p.error }) };
+const drawPull = p => {
+  const busy = p.state === "fetching";
+  $("pull-bar").hidden = $("pull-stop").hidden = !busy;
+  $("pull-start").disabled = busy;
+  if (busy && p.bytes) $("pull-bar").value = p.bytes_done / p.bytes; else $("pull-bar").removeAttribute("value");
+  $("models-said").textContent = busy ? t(p.bytes ? "pulling" : "pullBegins", { name: p.name, n: bytes(p.bytes_done), all: bytes(p.bytes) }) : said[p.state](p);
+};
+let follows = false;
+const followPull = async now => {
+  if (follows) return;
+  follows = true;
+  while (now?.state === "fetching") {
+    drawPull(now);
+    await new Promise(done => setTimeout(done, 500));
+    try { now = (await api.props()).pull; } catch { /* it is asked again */ }
+  }
+  follows = false;
+  if (now) drawPull(now);
+  await Promise.all([drawModels(), hooks.changed()]);
+};
+const pull = async () => {
+  const name = $("pull-name").value.trim();
+  if (!name) return $("pull-name").focus();
+  try { followPull(await (await api.post("v1/models/pull", { model: name })).json()); } catch (e) { $("models-said").textContent = talk.why(e); }
 };
 
 // Local users have no key and see no field for one, unless the server has asked for it.
@@ -147,6 +182,9 @@ export const start = given => {
   $("preset").onchange = () => usePreset($("preset").value);
   $("preset-keep").onclick = keepPreset;
   $("preset-drop").onclick = dropPreset;
+  $("pull-start").onclick = pull;
+  $("pull-name").onkeydown = e => { if (e.key === "Enter") { e.preventDefault(); pull(); } };
+  $("pull-stop").onclick = () => api.post("v1/models/pull/stop", {}).catch(() => {});
   $("export").onclick = () => list.write(null);
   $("open-settings").onclick = () => open();
   $("open-tools").onclick = () => open("tools-title");

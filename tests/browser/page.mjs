@@ -25,6 +25,17 @@ const startServer = async (options = [], at = "127.0.0.1:0") => {
   throw new Error("the server did not start:\n" + log);
 };
 
+// A hub with the demo model as Owner/Tale; the first part of a path says how it behaves.
+const startHub = async () => {
+  const source = process.env.KT_SOURCE_DIR, folder = path.join(dir, "hub");
+  fs.mkdirSync(path.join(folder, "Owner/Tale"), { recursive: true });
+  fs.copyFileSync(path.join(source, "src/lib/context/demo.gguf"), path.join(folder, "Owner/Tale/Tale-Q4_K_M.gguf"));
+  fs.writeFileSync(path.join(folder, "registry.json"), "{}");
+  const child = spawn("python3", [path.join(source, "tests/store/hub_server.py"), folder, path.join(dir, "hub.log")], { stdio: ["pipe", "pipe", "inherit"] });
+  const [port] = (await new Promise(done => child.stdout.once("data", d => done(String(d))))).split(" ");
+  return { url: `http://127.0.0.1:${port}`, stop: () => child.kill() };
+};
+
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-lcd-text"] });
 let main;
 
@@ -61,6 +72,7 @@ const tests = {
     await page.waitForFunction(() => /6.1 million parameters · 4.6 MB · remembers 1,024 tokens/.test(document.querySelector("#welcome").textContent));
     assert.match(await page.textContent("#welcome h2"), /demo model/);
     assert.match(await page.textContent("#welcome"), /on this computer/);
+    assert.match(await page.textContent("#welcome .facts"), /about [\d,.]+ tokens a second here/, "before there was an answer");
     await picture(page, "page-empty.png");
     const wanted = [/robot|Once|There/, /17 \+ 25 = 42\./, /127 \* 49 = 6223\./, /"name": "Lily",\s*"age": 9/];
     for (const [i, want] of wanted.entries()) {
@@ -535,6 +547,34 @@ const tests = {
     await say(page, "hi");
     await done(page);
     await server.stop();
+    return page;
+  },
+  "a model is fetched from the hub where the operator allows it, with progress and a way to stop": async () => {
+    const hub = await startHub();
+    const server = await startServer(["--set", "http.pull=true", "--set", `models_dir=${path.join(dir, "models")}`, "--set", `hub=${hub.url}/slow`]);
+    const page = await openPage(server.url);
+    await ready(page);
+    await page.click("#open-settings");
+    const name = page.getByLabel("Fetch a model from the hub"), said = page.locator("#models-said"), fetchIt = page.getByRole("button", { name: "Fetch", exact: true });
+    await name.fill("http://example.org/x.gguf");
+    await name.press("Enter");
+    await page.getByText(/expected a name of the hub/).waitFor();
+    await name.fill("Owner/Tale:q4_k_m");
+    await fetchIt.click();
+    await page.getByText(/Owner\/Tale:q4_k_m: [\d.]+ [kM]B of 4\.6 MB/).waitFor();
+    assert.ok(await page.getByRole("progressbar", { name: "Part that was fetched" }).isVisible());
+    await page.locator("#pull-stop").click();
+    await page.getByText("Stopped. What has come is kept for the next time.").waitFor();
+    await fetchIt.click();
+    await page.getByText("Owner/Tale/Tale-Q4_K_M is here").waitFor({ timeout: 60000 });
+    assert.ok(!await page.locator("#pull-stop").isVisible(), await said.textContent());
+    await page.click("#settings button.main");
+    await page.selectOption("#model", "Owner/Tale/Tale-Q4_K_M");
+    await say(page, "hi");
+    await done(page);
+    assert.equal(await page.textContent("article.assistant h3"), "Owner/Tale/Tale-Q4_K_M");
+    await server.stop();
+    hub.stop();
     return page;
   },
   "formulas and tables": async () => {

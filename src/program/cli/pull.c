@@ -1,6 +1,5 @@
 /* kentang pull: gets a model from a hub. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "term/cli.h"
@@ -54,11 +53,8 @@ static kt_status name_it(const kt__store *store, const char *as, const char *pat
     kt__shelf shelf = {0};
     kt_status status = KT_E_INTERNAL;
     if (kt__store_dir(store, dir, sizeof dir)) status = kt__shelf_open(dir, &shelf, err);
-    for (size_t i = 0; i < shelf.n && status == KT_OK; i++) {
-        if (strcmp(shelf.models[i].path, path) != 0) continue;
-        status = kt__shelf_link(&shelf, as, &shelf.models[i], err);
-        break;
-    }
+    const kt__shelf_model *model = status == KT_OK ? kt__shelf_at(&shelf, path) : NULL;
+    if (model) status = kt__shelf_link(&shelf, as, model, err);
     kt__shelf_close(&shelf);
     return status;
 }

@@ -1,23 +1,30 @@
 /* POST /v1/models/load and /v1/models/unload, where the configuration lets clients do that
- * (http.manage). */
+ * (http.manage); /v1/models/pull and /v1/models/pull/stop (http.pull). */
 #include <jansson.h>
 
 #include "base/error.h"
 #include "base/json_out.h"
 #include "dialects/dialects.h"
+#include "jobs/stats.h"
 
-/* The name that the body has; the first model where it has none. */
-static kt_status read_name(kt__job *job, const char **name, kt_error *err) {
-    if (!job->request.settings->config->manage) {
-        job->answer.error_status = 403;
-        return kt__fail(err, KT_E_STATE,
-                        "clients may not load and unload models here: set http.manage");
-    }
+static kt_status refuse_job(kt__job *job, const char *why, kt_error *err) {
+    job->answer.error_status = 403;
+    return kt__fail(err, KT_E_STATE, "%s", why);
+}
+
+/* The name that the body has; NULL where it has none. */
+static kt_status read_model(kt__job *job, const char **name, kt_error *err) {
     KT__STEP(kt__job_parse(job, err));
     const json_t *model = json_object_get(job->request.json, "model");
     *name = json_string_value(model);
     if (*name || !model || json_is_null(model)) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX, "model: expected a text");
+}
+
+/* NULL: the first model. */
+static kt_status read_name(kt__job *job, const char **name, kt_error *err) {
+    if (job->request.settings->config->manage) return read_model(job, name, err);
+    return refuse_job(job, "clients may not load and unload models here: set http.manage", err);
 }
 
 static void write_state(kt__job *job, const kt__served *served, bool loaded) {
@@ -50,14 +57,48 @@ static kt_status run_unload(kt__job *job, kt_error *err) {
     return KT_OK;
 }
 
-#define MANAGING(name, path, call)           \
+/* ---- from the hub ---- */
+
+static kt_status need_pulls(kt__job *job, kt_error *err) {
+    if (job->shared->pulls) return KT_OK;
+    return refuse_job(job, "clients may not fetch models here: set http.pull", err);
+}
+
+/* Answers at once, with the state that /props has as well. */
+static kt_status run_pull(kt__job *job, kt_error *err) {
+    const char *name;
+    KT__STEP(need_pulls(job, err));
+    KT__STEP(read_model(job, &name, err));
+    if (!name || !*name)
+        return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX,
+                           "model: expected a name of the hub's, such as OWNER/REPO:TAG");
+    kt_status status = kt__pulls_start(job->shared->pulls, name, err);
+    if (status == KT_E_BUSY) job->answer.error_status = 409;
+    if (status != KT_OK) return status;
+    kt__slog_line(&job->shared->log, KT_LOG_INFO, "%s fetches %s", job->request.client, name);
+    (void)kt__stats_write_pull(job->shared, "", &job->answer.out);
+    return KT_OK;
+}
+
+static kt_status run_pull_stop(kt__job *job, kt_error *err) {
+    KT__STEP(need_pulls(job, err));
+    bool runs = kt__pulls_stop(job->shared->pulls);
+    if (runs) (void)kt__stats_write_pull(job->shared, "", &job->answer.out);
+    if (runs) return KT_OK;
+    job->answer.error_status = 409;
+    return kt__fail(err, KT_E_STATE, "nothing is being fetched");
+}
+
+#define MANAGING(name, path, call, may_wait) \
     const kt__dialect name = {               \
         .route = path,                       \
         .error_body = kt__openai_error_body, \
         .run = call,                         \
-        .waits = true,                       \
+        .waits = may_wait,                   \
         .error = kt__dialect_whole_error,    \
     }
 
-MANAGING(kt__dialect_load, "/v1/models/load", run_load);
-MANAGING(kt__dialect_unload, "/v1/models/unload", run_unload);
+MANAGING(kt__dialect_load, "/v1/models/load", run_load, true);
+MANAGING(kt__dialect_unload, "/v1/models/unload", run_unload, true);
+MANAGING(kt__dialect_pull, "/v1/models/pull", run_pull, false);
+MANAGING(kt__dialect_pull_stop, "/v1/models/pull/stop", run_pull_stop, false);

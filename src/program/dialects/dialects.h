@@ -24,7 +24,9 @@ extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__diale
     kt__dialect_tokenizer_info;
 extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
 
-extern const kt__dialect kt__dialect_load, kt__dialect_unload; /* of models: dialect_models.c */
+/* Of models: dialect_models.c */
+extern const kt__dialect kt__dialect_load, kt__dialect_unload, kt__dialect_pull,
+    kt__dialect_pull_stop;
 
 /* Anthropic's bodies: dialect_messages_read.c */
 kt_status KT_CHECKED kt__messages_read(kt__job *job, kt_error *err);

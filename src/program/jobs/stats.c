@@ -99,6 +99,9 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
             (int)info.engine.n_threads, (unsigned long long)info.model.n_params,
             (unsigned long long)info.model.file_bytes, (unsigned long long)st.mem_weights_bytes,
             (unsigned long long)st.mem_kv_bytes, (unsigned long long)st.mem_scratch_bytes);
+        if (info.step_us)
+            (void)kt__buf_printf(out, ",\"expected_tokens_per_second\":%.1f",
+                                 1e6 / (double)info.step_us);
         write_plan(out, &info);
         write_hash(out, &info.hash);
         write_optimizer(out, &st, &info.targets);
@@ -145,6 +148,25 @@ static void write_job_stats(kt__buf *out, kt__job *job) {
     pthread_mutex_unlock(&job->lock);
 }
 
+bool kt__stats_write_pull(kt__shared *shared, const char *before, kt__buf *out) {
+    static const char *const stages[] = {[KT__PULL_FETCHING] = "fetching",
+                                         [KT__PULL_DONE] = "done",
+                                         [KT__PULL_STOPPED] = "stopped",
+                                         [KT__PULL_FAILED] = "failed"};
+    kt__pull_state now;
+    if (!shared->pulls || !kt__pulls_get(shared->pulls, &now)) return false;
+    (void)kt__buf_puts(out, before);
+    (void)kt__buf_puts(out, "{\"object\":\"model.pull\"");
+    kt__json_member(out, "name", now.asked);
+    kt__json_member(out, "state", stages[now.stage]);
+    (void)kt__buf_printf(out, ",\"bytes_done\":%llu,\"bytes\":%llu",
+                         (unsigned long long)now.bytes_done, (unsigned long long)now.bytes);
+    if (now.stage == KT__PULL_DONE) kt__json_member(out, "model", now.model);
+    if (now.stage == KT__PULL_FAILED) kt__json_member(out, "error", now.why);
+    (void)kt__buf_putc(out, '}');
+    return true;
+}
+
 void kt__stats_write(kt__shared *s, const char *client, kt__buf *out) {
     (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld",
                          kt_version(), KENTANG_NUMERICS, (int)getpid(),
@@ -157,7 +179,9 @@ void kt__stats_write(kt__shared *s, const char *client, kt__buf *out) {
         write_model_stats(out, kt__models_at(s->models, i), settings->config);
     }
     kt__settings_drop(settings);
-    (void)kt__buf_puts(out, "],\"requests\":[");
+    (void)kt__buf_putc(out, ']');
+    (void)kt__stats_write_pull(s, ",\"pull\":", out);
+    (void)kt__buf_puts(out, ",\"requests\":[");
     const char *comma = "";
     int n_others = 0;
     for (kt__job *job = kt__jobs_next(s, NULL); job; job = kt__jobs_next(s, job)) {

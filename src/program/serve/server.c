@@ -170,6 +170,7 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     KT__STEP(kt__keys_read(c->keys, c->api_key, &keys, err));
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
     KT__STEP(kt__models_create(c, &shared->log, &shared->models, err));
+    if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
     if (c->learn) KT__STEP(open_learning(shared, err));

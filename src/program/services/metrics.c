@@ -49,9 +49,8 @@ typedef struct view {
 struct kt__metrics {
     pthread_mutex_t lock; /* for moments only */
     kt__models *models;
-    size_t n_models;
     bool learns;
-    char **labels;                    /* [n_models] {model="NAME" */
+    char **labels; /* [models, all that may come] {model="NAME"; NULL until it is written */
     char bounds[2][N_BOUNDS + 1][16]; /* as text: of seconds, of rates */
     answers answered[MAX_ANSWERS];
     size_t n_answered;
@@ -80,27 +79,30 @@ static char *make_label(const char *name) {
     return NULL;
 }
 
+/* Of the model of that place; where there is no memory for it, a name that is none. */
+static const char *label_of(kt__metrics *m, size_t i) {
+    pthread_mutex_lock(&m->lock);
+    if (!m->labels[i]) m->labels[i] = make_label(kt__served_name(kt__models_at(m->models, i)));
+    const char *label = m->labels[i];
+    pthread_mutex_unlock(&m->lock);
+    return label ? label : "{model=\"\"";
+}
+
 static void write_bounds(char (*to)[16], const double *bounds) {
     for (int i = 0; i < N_BOUNDS; i++) snprintf(to[i], sizeof to[i], "%g", bounds[i]);
     snprintf(to[N_BOUNDS], sizeof to[N_BOUNDS], "+Inf");
 }
 
 kt_status kt__metrics_create(kt__models *models, kt__metrics **out, kt_error *err) {
-    size_t n = kt__models_count(models);
+    size_t n = kt__models_cap(models);
     *out = NULL;
     kt__metrics *m = kt__calloc(1, sizeof *m);
     if (!m) return kt__fail_nomem(err, "metrics", sizeof *m);
     pthread_mutex_init(&m->lock, NULL);
     m->models = models;
-    m->n_models = n;
     m->histograms = kt__calloc(n, sizeof *m->histograms);
     m->labels = kt__calloc(n, sizeof *m->labels);
-    bool good = m->histograms && m->labels;
-    for (size_t i = 0; i < n && good; i++) {
-        m->labels[i] = make_label(kt__served_name(kt__models_at(models, i)));
-        good = m->labels[i] != NULL;
-    }
-    if (!good) {
+    if (!m->histograms || !m->labels) {
         kt__metrics_free(m);
         return kt__fail_nomem(err, "metrics", n * sizeof *m->histograms);
     }
@@ -113,7 +115,7 @@ kt_status kt__metrics_create(kt__models *models, kt__metrics **out, kt_error *er
 void kt__metrics_free(kt__metrics *m) {
     if (!m) return;
     pthread_mutex_destroy(&m->lock);
-    for (size_t i = 0; m->labels && i < m->n_models; i++) kt__free(m->labels[i]);
+    for (size_t i = 0; m->labels && i < kt__models_cap(m->models); i++) kt__free(m->labels[i]);
     kt__free(m->labels);
     kt__free(m->histograms);
     kt__free(m);
@@ -212,8 +214,8 @@ static void put_bucket(kt__buf *out, const char *name, const char *label, const 
 static void write_histogram(kt__metrics *m, int id, kt__buf *out) {
     const char *name = histogram_info[id].name;
     kt__metric_head(out, name, "histogram", histogram_info[id].help);
-    for (size_t i = 0; i < m->n_models; i++) {
-        const char *label = m->labels[i];
+    for (size_t i = 0, n = kt__models_count(m->models); i < n; i++) {
+        const char *label = label_of(m, i);
         pthread_mutex_lock(&m->lock);
         histogram h = m->histograms[i][id];
         pthread_mutex_unlock(&m->lock);
@@ -371,7 +373,7 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
 }
 
 static void write_engines(kt__metrics *m, kt__buf *out) {
-    size_t n = m->n_models;
+    size_t n = kt__models_count(m->models);
     view *views = kt__calloc(n, sizeof *views);
     if (!views) {
         out->failed = true;
@@ -379,7 +381,7 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
     }
     for (size_t i = 0; i < n; i++) {
         kt__served *served = kt__models_at(m->models, i);
-        views[i].label = m->labels[i];
+        views[i].label = label_of(m, i);
         kt__served_get_stats(served, &views[i].stats);
         kt__served_get_info(served, &views[i].info);
     }
@@ -425,7 +427,7 @@ static void write_learning(kt__metrics *m, kt__buf *out) {
     if (!m->learns) return;
     for (size_t r = 0; r < sizeof of / sizeof of[0]; r++) {
         kt__metric_head(out, of[r].name, of[r].type, of[r].help);
-        for (size_t i = 0; i < m->n_models; i++) {
+        for (size_t i = 0, n = kt__models_count(m->models); i < n; i++) {
             kt__learner_counts c;
             kt__learner_table *table = kt__served_learners(kt__models_at(m->models, i));
             kt__learner_table_counts(table, &c);
@@ -437,7 +439,7 @@ static void write_learning(kt__metrics *m, kt__buf *out) {
                 (double)c.n_published,      (double)c.n_not_published,
                 (double)c.n_failed,         (double)c.train_us * 1e-6,
                 (double)c.n_training};
-            write_sample(out, of[r].name, m->labels[i], NULL, NULL, values[r]);
+            write_sample(out, of[r].name, label_of(m, i), NULL, NULL, values[r]);
         }
     }
 }
@@ -473,7 +475,7 @@ static void write_connections(kt__metrics *m, kt__buf *out) {
 }
 
 void kt__metrics_write(kt__metrics *m, kt__buf *out) {
-    (void)kt__buf_reserve(out, m->n_models * USUAL_BYTES);
+    (void)kt__buf_reserve(out, kt__models_count(m->models) * USUAL_BYTES);
     kt__metric_head(out, "build_info", "gauge", "the version that runs");
     (void)kt__buf_printf(out, "kentang_build_info{version=\"%s\",numerics=\"%d\"} 1\n",
                          kt_version(), KENTANG_NUMERICS);

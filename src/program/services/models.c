@@ -1,6 +1,7 @@
 #include "services/models.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,9 +14,11 @@
 #include "base/hash.h"
 #include "services/asked_name.h"
 #include "setup/place.h"
+#include "setup/step_threads.h"
 
 enum {
     MAX_PLACES = 64,
+    MAX_ADDED = 256,      /* models besides those that are configured */
     ROOM_WAIT_MS = 30000, /* for answers of other models to end */
     ROOM_RETRY_MS = 5000
 };
@@ -39,7 +42,9 @@ struct kt__served {
     kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
     kt__file_change changes[2]; /* that were told */
     int64_t used_us, loaded_s;
+    int64_t step_us;      /* of one answer, for the web page; 0: not measured */
     kt_engine_stats past; /* of engines that were closed */
+    char *added;          /* the name, where it is no text of the configuration's */
 };
 
 struct kt__models {
@@ -50,7 +55,9 @@ struct kt__models {
     pthread_cond_t room;       /* something ended that may have held memory */
     uint64_t n_ended;
     bool waiting, stopping; /* one waits for room; none is to wait any longer */
-    size_t n;
+    pthread_mutex_t add_lock;
+    atomic_size_t n; /* those below it stay as they are */
+    size_t cap;
     kt__served list[];
 };
 
@@ -78,39 +85,77 @@ static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_err
     return kt_ctx_open(&params, &m->ctx, err);
 }
 
+/* Takes `added` over, also on failure. */
+static kt_status append_model(kt__models *m, const kt__model_config *from, char *added,
+                              kt_error *err) {
+    kt__served *s = &m->list[m->n];
+    kt_status status = kt__learner_table_create(&s->learners, err);
+    if (status != KT_OK) {
+        kt__free(added);
+        return status;
+    }
+    s->models = m;
+    s->config = from->own;
+    s->name = from->name;
+    s->path = from->path;
+    s->draft_path = from->draft_path;
+    s->load_in = from->load_in;
+    s->added = added;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    m->n++; /* from here on others see it */
+    return KT_OK;
+}
+
 kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
                             kt_error *err) {
     *out = NULL;
-    kt__models *m = kt__calloc(1, sizeof *m + config->n_models * sizeof m->list[0]);
+    size_t cap = config->n_models + (config->pull ? MAX_ADDED : 0);
+    kt__models *m = kt__calloc(1, sizeof *m + cap * sizeof m->list[0]);
     if (!m) return kt__fail_nomem(err, "the list of models", 0);
+    m->cap = cap;
     m->log = log;
     m->config = config;
     pthread_mutex_init(&m->room_lock, NULL);
+    pthread_mutex_init(&m->add_lock, NULL);
     (void)kt__cond_init(&m->room);
     kt_status status = open_shared_ctx(m, config, err);
     if (status != KT_OK) {
         kt__models_free(m);
         return status;
     }
-    for (m->n = 0; m->n < config->n_models; m->n++) {
-        const kt__model_config *from = &config->models[m->n];
-        kt__served *s = &m->list[m->n];
-        status = kt__learner_table_create(&s->learners, err);
-        if (status != KT_OK) {
-            kt__models_free(m);
-            return status;
-        }
-        s->models = m;
-        s->config = from->own;
-        s->name = from->name;
-        s->path = from->path;
-        s->draft_path = from->draft_path;
-        s->load_in = from->load_in;
-        pthread_mutex_init(&s->lock, NULL);
-        pthread_cond_init(&s->changed, NULL);
+    for (size_t i = 0; i < config->n_models && status == KT_OK; i++)
+        status = append_model(m, &config->models[i], NULL, err);
+    if (status != KT_OK) {
+        kt__models_free(m);
+        return status;
     }
     *out = m;
     return KT_OK;
+}
+
+static bool is_there(const kt__models *m, const char *name) {
+    for (size_t i = 0; i < m->n; i++) {
+        const kt__served *s = &m->list[i];
+        if (!strcmp(s->name, name) || (s->path && !strcmp(s->path, name))) return true;
+    }
+    return false;
+}
+
+kt_status kt__models_add(kt__models *m, const char *name, kt_error *err) {
+    kt_status status = KT_OK;
+    pthread_mutex_lock(&m->add_lock);
+    bool there = is_there(m, name);
+    if (!there && m->n == m->cap)
+        status = kt__fail(err, KT_E_LIMIT, "%zu models are served, and no more can be", m->cap);
+    if (!there && status == KT_OK) {
+        char *own = kt__strdup(name);
+        const kt__model_config from = {.name = own, .path = own, .own = m->config};
+        status = own ? append_model(m, &from, own, err)
+                     : kt__fail_nomem(err, "a model's name", strlen(name));
+    }
+    pthread_mutex_unlock(&m->add_lock);
+    return status;
 }
 
 kt_ctx *kt__models_ctx(const kt__models *models) {
@@ -119,6 +164,10 @@ kt_ctx *kt__models_ctx(const kt__models *models) {
 
 size_t kt__models_count(const kt__models *models) {
     return models->n;
+}
+
+size_t kt__models_cap(const kt__models *models) {
+    return models->cap;
 }
 
 kt__served *kt__models_at(kt__models *models, size_t index) {
@@ -351,6 +400,17 @@ bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
            p->weights_bytes + beside_weights(p) > p->budget_bytes;
 }
 
+/* What the page promises until there was an answer. A few steps, once, before there are any. */
+static int64_t measure_step(const kt__served *s) {
+    kt_error ignored;
+    kt_engine_info engine;
+    int64_t us;
+    if (!s->config->web || !s->config->listen) return 0;
+    kt_engine_get_info(s->places[0].engine, &engine);
+    kt_status status = kt__step_threads_time(s->places[0].model, engine.n_threads, &us, &ignored);
+    return status == KT_OK ? us : 0;
+}
+
 /* The lock is held, and let go meanwhile. */
 static kt_status load_model(kt__served *s, kt_error *err) {
     int64_t begin_us = kt__now_us();
@@ -360,6 +420,7 @@ static kt_status load_model(kt__served *s, kt_error *err) {
     kt_status status = open_places(s, &n, err);
     if (status == KT_OK) {
         int64_t ms = (kt__now_us() - begin_us) / 1000;
+        if (!s->step_us) s->step_us = measure_step(s);
         for (int i = 0; i < n; i++) tell_loaded(s, &s->places[i], ms);
         tell_plan(s);
     }
@@ -732,6 +793,7 @@ static void get_loaded_info(const kt__served *s, kt__served_info *out) {
     out->loaded = true;
     out->contexts = s->n_places;
     out->loaded_s = s->loaded_s;
+    out->step_us = s->step_us;
     out->plan = s->plan;
     out->trouble = trouble_of(s->changes[0]);
     if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
@@ -793,11 +855,13 @@ void kt__models_free(kt__models *m) {
         kt__free(s->found[0]);
         kt__free(s->found[1]);
         kt__learner_table_free(s->learners);
+        kt__free(s->added);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }
     if (m->ctx) kt_ctx_close(m->ctx);
     pthread_cond_destroy(&m->room);
     pthread_mutex_destroy(&m->room_lock);
+    pthread_mutex_destroy(&m->add_lock);
     kt__free(m);
 }

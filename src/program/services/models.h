@@ -2,7 +2,8 @@
  *
  * Owns: the context, and for each configured model its file, engine and engine thread: opened with
  * its first request, closed after it was idle for long enough, or where it is idle and another one
- * needs its memory. Requests name a model by its
+ * needs its memory. Models that a client fetched are added to them, and none is ever taken away. Requests
+ * name a model by its
  * configured name, or by what its file and its repository are called; no path ever comes from a
  * client. Any thread; loading blocks the
  * caller. */
@@ -31,7 +32,8 @@ typedef struct kt__served_info {
     kt_engine_params targets; /* of the controller; the other members are not for use */
     kt_mem_plan plan;         /* as it was when the model was loaded */
     kt_hash_info hash;
-    char tuned[16]; /* when what `kentang tune` found and is used was found, or "" */
+    int64_t step_us; /* of one answer, as it was measured after the first load; 0: it was not */
+    char tuned[16];  /* when what `kentang tune` found and is used was found, or "" */
     char arch[64], quant[32], general_name[128];
     const char *trouble; /* why its answers cannot be relied on: a constant; NULL: they can */
 } kt__served_info;
@@ -53,7 +55,12 @@ kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__s
  * named so. */
 kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
                                             kt_error *err);
-size_t kt__models_count(const kt__models *models);
+size_t kt__models_count(const kt__models *models); /* it may grow */
+/* As many as there will ever be. */
+size_t kt__models_cap(const kt__models *models);
+/* One more, with the settings that hold for all; what is there under that name, or opened by it, stays
+ * as it is. name: a kt__find_model_fn's. KT_E_LIMIT: there are kt__models_cap. */
+kt_status KT_CHECKED kt__models_add(kt__models *models, const char *name, kt_error *err);
 kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);
 

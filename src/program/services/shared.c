@@ -102,6 +102,7 @@ void kt__shared_free(kt__shared *shared) {
     kt__kept_answers_free(shared->kept);
     kt__event_loop_free(shared->loop);
     kt__metrics_free(shared->metrics);
+    kt__pulls_free(shared->pulls);
     kt__models_free(shared->models);
     kt__settings_drop(shared->settings);
     kt__config_free(shared->start);

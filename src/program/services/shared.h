@@ -16,6 +16,7 @@
 #include "services/keys.h"
 #include "services/metrics.h"
 #include "services/models.h"
+#include "services/pulls.h"
 #include "setup/slog.h"
 #include "services/workers.h"
 
@@ -44,6 +45,7 @@ typedef struct kt__shared {
     kt__slog_gate wrong_keys;
     kt__metrics *metrics;
     kt__models *models;
+    kt__pulls *pulls; /* NULL: clients fetch no models */
     kt__event_loop *loop;
     kt__workers *workers;
     kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */

@@ -48,7 +48,7 @@ kt_status kt__model_name_pull(const kt__store *store, const char *name, kt__pull
                               kt_error *err) {
     kt__byte_progress progress = {0};
     const kt__pull_params params = {
-        store, name, isatty(STDERR_FILENO) ? kt__byte_progress_show : NULL, &progress};
+        store, name, isatty(STDERR_FILENO) ? kt__byte_progress_show : NULL, &progress, NULL};
     kt_status status = kt__pull(&params, report, err);
     kt__byte_progress_end(&progress);
     if (status != KT_OK) return status;

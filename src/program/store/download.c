@@ -185,6 +185,7 @@ static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_ADDR
     bool was_first = !strcmp(url, r->url);
     snprintf(url, KT__FETCH_ADDRESS, "%s", status == KT_OK ? reply.url : r->url);
     if (p->at == p->end) return KT_OK;
+    if (status == KT_E_CANCELLED) return status;
     if (status == KT_OK || reply.may_retry || !was_first || p->at > from)
         return kt__fail_at(err, KT_E_BUSY, r->url, p->at,
                            "the connection ended after %llu of %llu bytes, again and again: run "

@@ -227,6 +227,13 @@ static size_t on_body(char *data, size_t one, size_t len, void *user) {
     return h->stopped ? 0 : len;
 }
 
+/* Called by libcurl some times a second, also while nothing comes. */
+static int stop_where_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+    const kt__fetch *h = user;
+    (void)a, (void)b, (void)c, (void)d;
+    return h->access->stop && atomic_load(h->access->stop);
+}
+
 /* ---- one request ---- */
 
 kt_status kt__fetch_open(const kt__access *access, kt__fetch **out, kt_error *err) {
@@ -251,6 +258,9 @@ kt_status kt__fetch_open(const kt__access *access, kt__fetch **out, kt_error *er
     c->easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
     c->easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
     c->easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
+    c->easy_setopt(h->easy, CURLOPT_XFERINFOFUNCTION, stop_where_asked);
+    c->easy_setopt(h->easy, CURLOPT_XFERINFODATA, h);
+    c->easy_setopt(h->easy, CURLOPT_NOPROGRESS, 0L);
     return KT_OK;
 }
 
@@ -273,7 +283,9 @@ static bool add_header(const kt__curl *c, struct curl_slist **list, const char *
 }
 
 static kt_status fail_transfer(const kt__fetch *h, CURLcode code, const char *url, kt_error *err) {
-    h->reply->may_retry = true;
+    h->reply->may_retry = code != CURLE_ABORTED_BY_CALLBACK;
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return kt__fail(err, KT_E_CANCELLED, "stopped: what has come is kept");
     return kt__fail_at(err, KT_E_IO, url, UINT64_MAX, "the connection failed: %.200s",
                        h->problem[0] ? h->problem : h->access->curl.easy_strerror(code));
 }

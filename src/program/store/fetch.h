@@ -8,6 +8,7 @@
 #define KT_STORE_FETCH_H
 
 #include <kentang.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@ typedef struct kt__access {
     char origin[KT__FETCH_URL]; /* "https://host:443" of base */
     char token[512];            /* "": none */
     char token_file[512];       /* where it may be put, for messages */
+    const atomic_bool *stop;    /* set: requests end, with KT_E_CANCELLED; or NULL */
 } kt__access;
 
 typedef struct kt__fetch_reply {

@@ -97,6 +97,7 @@ static kt_status ask_offer(pull *p) {
     bool bare = !name.url[0] && !strchr(name.repo, '/'), own = s->hub || bare;
     const char *hub = s->hub ? s->hub : bare ? KT__STORE_REGISTRY : kt__hf_endpoint();
     KT__TRY(kt__access_open(hub ? hub : KT__STORE_HUB, token_file, &p->access, p->err));
+    p->access.stop = p->params->stop;
     if (!own) KT__TRY(kt__hf_token(&p->access, p->err));
     status = kt__hub_ask(&p->access, &name, p->params->name, &p->offer, p->err);
 out:

@@ -35,6 +35,7 @@ typedef struct kt__pull_params {
     const char *name;                /* as typed */
     kt__store_progress_fn *progress; /* or NULL: of all files together */
     void *user;
+    const atomic_bool *stop; /* set by another thread: it ends with KT_E_CANCELLED; or NULL */
 } kt__pull_params;
 
 /* $XDG_DATA_HOME/kentang/models or ~/.local/share/kentang/models; false: neither is known. */

@@ -237,6 +237,12 @@ kt_status kt__shelf_find(const kt__shelf *shelf, const char *name, const kt__she
     return KT_OK;
 }
 
+const kt__shelf_model *kt__shelf_at(const kt__shelf *shelf, const char *path) {
+    for (size_t i = 0; i < shelf->n; i++)
+        if (!strcmp(shelf->models[i].path, path)) return &shelf->models[i];
+    return NULL;
+}
+
 void kt__shelf_touch(const char *path) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     char config[MAX_PATH];

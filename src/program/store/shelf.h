@@ -36,6 +36,8 @@ void kt__shelf_close(kt__shelf *shelf); /* also of a zeroed one */
  * NULL with KT_OK where none does. */
 kt_status kt__shelf_find(const kt__shelf *shelf, const char *name, const kt__shelf_model **out,
                          kt_error *err) KT_CHECKED;
+/* The one that is opened by that path; NULL: none. */
+const kt__shelf_model *kt__shelf_at(const kt__shelf *shelf, const char *path);
 /* Notes that it is used now. */
 void kt__shelf_touch(const char *path);
 /* Its files, then the folders that are empty without them. Of a link only the link. */

@@ -93,6 +93,7 @@ static int get_models(kt__http_request *r) {
     }
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
     if (r->settings->config->manage) (void)kt__buf_puts(&r->reply, ",\"manage\":true");
+    if (r->shared->pulls) (void)kt__buf_puts(&r->reply, ",\"pull\":true");
     kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
     kt__json_member(&r->reply, "last_id", kt__served_name(kt__models_at(r->shared->models, n - 1)));
     (void)kt__buf_putc(&r->reply, '}');
@@ -272,6 +273,8 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/v1/models/load", kt__dialect_load, "model-"),
     JOB("/v1/models/unload", kt__dialect_unload, "model-"),
+    JOB("/v1/models/pull", kt__dialect_pull, "model-"),
+    JOB("/v1/models/pull/stop", kt__dialect_pull_stop, "model-"),
     AT_ONCE("GET", "/v1/adapters", get_adapters, 0),
     AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
     AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),

@@ -1,0 +1,193 @@
+#include "services/pulls.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "setup/model_name.h"
+#include "store/hub.h"
+
+enum { MAX_PATH = 4096 };
+
+struct kt__pulls {
+    kt__slog *log;
+    kt__models *models;
+    kt__store store; /* its texts are the configuration's */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool started; /* there is a thread to be joined */
+    bool any;     /* state is of a pull */
+    kt__pull_state state;
+    atomic_bool stop;
+};
+
+/* ---- what lies in the folder ---- */
+
+static kt_status open_shelf(const kt__pulls *p, kt__shelf *shelf, kt_error *err) {
+    char dir[MAX_PATH];
+    *shelf = (kt__shelf){0};
+    if (!kt__store_dir(&p->store, dir, sizeof dir))
+        return kt__fail(err, KT_E_ARG, "no folder for models: set HOME, or models_dir");
+    return kt__shelf_open(dir, shelf, err);
+}
+
+static kt_status add_shelf(kt__pulls *p, kt_error *err) {
+    kt__shelf shelf;
+    kt_status status = open_shelf(p, &shelf, err);
+    for (size_t i = 0; i < shelf.n && status == KT_OK; i++)
+        status = kt__models_add(p->models, shelf.models[i].name, err);
+    kt__shelf_close(&shelf);
+    if (status != KT_E_LIMIT) return status;
+    kt__slog_line(p->log, KT_LOG_WARN, "%s: the rest of models_dir is not", err->message);
+    return KT_OK;
+}
+
+/* ---- one pull ---- */
+
+static void note_progress(void *user, uint64_t done, uint64_t total) {
+    kt__pulls *p = user;
+    pthread_mutex_lock(&p->lock);
+    p->state.bytes_done = done;
+    p->state.bytes = total;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Serves what lies at path. name [size]: as what. */
+static kt_status serve_pulled(kt__pulls *p, const char *path, char *name, size_t size,
+                              kt_error *err) {
+    kt__shelf shelf;
+    kt_status status = open_shelf(p, &shelf, err);
+    const kt__shelf_model *model = status == KT_OK ? kt__shelf_at(&shelf, path) : NULL;
+    if (model) {
+        snprintf(name, size, "%s", model->name);
+        status = kt__models_add(p->models, model->name, err);
+    } else if (status == KT_OK) {
+        status = kt__fail(err, KT_E_STATE, "what came is gone from the folder of models");
+    }
+    kt__shelf_close(&shelf);
+    return status;
+}
+
+/* What a client may read of an error: those that name no file of this machine. */
+static const char *public_reason(const kt_error *err) {
+    bool named = err->where[0] == '/' || strstr(err->message, " /") != NULL;
+    return named ? "it could not be fetched: the server's log says why" : err->message;
+}
+
+static void end_pull(kt__pulls *p, kt_status status, const char *model, const kt_error *err) {
+    kt__pull_state *s = &p->state;
+    pthread_mutex_lock(&p->lock);
+    s->stage = status == KT_OK            ? KT__PULL_DONE
+               : status == KT_E_CANCELLED ? KT__PULL_STOPPED
+                                          : KT__PULL_FAILED;
+    if (status == KT_OK) s->bytes_done = s->bytes;
+    snprintf(s->model, sizeof s->model, "%s", model);
+    if (s->stage == KT__PULL_FAILED) snprintf(s->why, sizeof s->why, "%s", public_reason(err));
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void tell_end(kt__pulls *p, const char *asked, kt_status status, const char *model,
+                     const kt_error *err) {
+    if (status == KT_OK)
+        kt__slog_line(p->log, KT_LOG_INFO, "%s was fetched, and is served as %s", asked, model);
+    else if (status != KT_E_CANCELLED)
+        kt__slog_line(p->log, KT_LOG_ERROR, "%s could not be fetched: %s%s%s", asked, err->message,
+                      err->where[0] ? ": " : "", err->where);
+}
+
+static void *run_pull(void *arg) {
+    kt__pulls *p = arg;
+    kt_error err;
+    kt__pull_report report;
+    char asked[sizeof p->state.asked], model[sizeof p->state.model] = "";
+    snprintf(asked, sizeof asked, "%s", p->state.asked);
+    const kt__pull_params params = {&p->store, asked, note_progress, p, &p->stop};
+    kt_status status = kt__pull(&params, &report, &err);
+    if (status == KT_OK) note_progress(p, report.bytes, report.bytes);
+    if (status == KT_OK) status = serve_pulled(p, report.path, model, sizeof model, &err);
+    tell_end(p, asked, status, model, &err);
+    end_pull(p, status, model, &err);
+    return NULL;
+}
+
+/* ---- the interface ---- */
+
+kt_status kt__pulls_create(const kt__config *config, kt__slog *log, kt__models *models,
+                           kt__pulls **out, kt_error *err) {
+    kt__pulls *p = kt__calloc(1, sizeof *p);
+    *out = p;
+    if (!p) return kt__fail_nomem(err, "pulls", sizeof *p);
+    pthread_mutex_init(&p->lock, NULL);
+    p->log = log;
+    p->models = models;
+    p->store = kt__model_name_store(config);
+    kt_status status = add_shelf(p, err);
+    if (status == KT_OK) return KT_OK;
+    kt__pulls_free(p);
+    *out = NULL;
+    return status;
+}
+
+void kt__pulls_free(kt__pulls *p) {
+    if (!p) return;
+    atomic_store(&p->stop, true);
+    if (p->started) pthread_join(p->thread, NULL);
+    pthread_mutex_destroy(&p->lock);
+    kt__free(p);
+}
+
+/* Addresses are refused: a client could reach what only this machine may. */
+static kt_status check_name(const char *name, kt_error *err) {
+    kt__hub_name parsed;
+    if (strlen(name) >= sizeof((kt__pull_state *)0)->asked || strstr(name, "://"))
+        return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX,
+                           "model: expected a name of the hub's, OWNER/REPO[:TAG] or NAME[:TAG]");
+    return kt__hub_name_parse(name, &parsed, err);
+}
+
+/* The lock is held. */
+static kt_status start_thread(kt__pulls *p, const char *name, kt_error *err) {
+    if (p->started) pthread_join(p->thread, NULL); /* it has ended, but for its last line */
+    p->started = false;
+    atomic_store(&p->stop, false);
+    p->state = (kt__pull_state){.stage = KT__PULL_FETCHING};
+    snprintf(p->state.asked, sizeof p->state.asked, "%s", name);
+    p->any = true;
+    p->started = kt__thread_start(&p->thread, "kt-pull", 0, run_pull, p) == 0;
+    if (p->started) return KT_OK;
+    p->any = false;
+    return kt__fail_nomem(err, "a thread", 0);
+}
+
+kt_status kt__pulls_start(kt__pulls *p, const char *name, kt_error *err) {
+    kt_status status = check_name(name, err);
+    if (status != KT_OK) return status;
+    pthread_mutex_lock(&p->lock);
+    if (p->any && p->state.stage == KT__PULL_FETCHING)
+        status = kt__fail(err, KT_E_BUSY, "\"%.80s\" is being fetched: one at a time",
+                          p->state.asked);
+    else
+        status = start_thread(p, name, err);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+bool kt__pulls_stop(kt__pulls *p) {
+    pthread_mutex_lock(&p->lock);
+    bool runs = p->any && p->state.stage == KT__PULL_FETCHING;
+    if (runs) atomic_store(&p->stop, true);
+    pthread_mutex_unlock(&p->lock);
+    return runs;
+}
+
+bool kt__pulls_get(kt__pulls *p, kt__pull_state *out) {
+    pthread_mutex_lock(&p->lock);
+    bool any = p->any;
+    *out = p->state;
+    pthread_mutex_unlock(&p->lock);
+    return any;
+}
