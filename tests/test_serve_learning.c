@@ -480,6 +480,9 @@ static void test_trains_by_itself(void **state) {
     json_decref(tell("", text_at(v, "id"), CORRECTION, 200));
     json_decref(tell("", text_at(v, "id"), ",\"rating\":\"down\"", 200));
     json_decref(v);
+    usleep(1500000); /* more may be said: it waits until nothing was for ten seconds */
+    assert_true(metrics_have("feedback_pending{model=\"demo\"} 2"));
+    assert_true(metrics_have("trainings_refused_total{model=\"demo\"} 0"));
     for (int i = 0; i < 600 && !metrics_have("trainings_refused_total{model=\"demo\"} 1"); i++)
         usleep(100000);
     assert_true(metrics_have("trainings_refused_total{model=\"demo\"} 1"));

@@ -179,7 +179,7 @@ static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *
     KT__TRY(kt__job_use_model(job, answer->model, err));
     KT__TRY(learner_of(job, name, true, &learner, err));
     status = kt_feedback(learner, &p, &result, err);
-    kt__learner_table_count(kt__served_learners(job->model.served), status, &result);
+    kt__learner_table_count(kt__served_learners(job->model.served), learner, status, &result);
     KT__TRY(blame_place(job, status, err));
     write_feedback(job, name, &result);
 out:
@@ -208,7 +208,7 @@ static kt_status edit_feedback(kt__job *job, const char *id, kt_error *err) {
     if (!correction) return fail_field("correction", "a text", err);
     KT__STEP(named_learner(job, false, name, &learner, err));
     kt_status status = kt_learner_edit(learner, number, correction, n, &result, err);
-    kt__learner_table_count(kt__served_learners(job->model.served), status, &result);
+    kt__learner_table_count(kt__served_learners(job->model.served), learner, status, &result);
     if (status == KT_E_ARG && !strcmp(err->where, "id")) job->answer.error_status = 404;
     if (status != KT_OK) return blame_place(job, status, err);
     write_feedback(job, name, &result);
@@ -471,7 +471,7 @@ void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf 
     for (size_t m = 0; m < kt__models_count(shared->models); m++) {
         kt__served *served = kt__models_at(shared->models, m);
         kt__learner_table *table = kt__served_learners(served);
-        for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info); i++) {
+        for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info, NULL); i++) {
             if (!may_see(name, client)) continue;
             if (any) (void)kt__buf_putc(out, ',');
             write_learner(out, name, kt__served_name(served), &info);

@@ -10,7 +10,7 @@
 #include "setup/learn_config.h"
 #include "setup/namespaces.h"
 
-enum { QUEUE = 16 };
+enum { QUEUE = 16, QUIET_US = 10000000 };
 
 struct kt__trainer {
     kt__shared *shared;
@@ -144,11 +144,13 @@ static int minute_of_day(void) {
     return localtime_r(&now, &local) ? local.tm_hour * 60 + local.tm_min : 0;
 }
 
-/* Whether the namespace's feedback is enough for a training now, and for which. */
-static bool is_due(const kt__config *c, const kt_learner_info *info, bool *deep) {
+/* Whether the namespace's feedback is enough for a training now, and for which. None begins while more is
+ * being said: it would have to begin again. */
+static bool is_due(const kt__config *c, const kt_learner_info *info, int64_t quiet_us, bool *deep) {
     int64_t n = (int64_t)info->n_pending;
     bool many = n >= c->learn_max_pending;
     if (info->frozen || n < kt__learn_plan_of(c).min_samples) return false;
+    if (!many && quiet_us < QUIET_US) return false;
     if (!many && !kt__learn_config_in_hours(c, minute_of_day())) return false;
     bool enough = c->learn_deep > 0 && (double)info->n_pending_deep >= c->learn_deep;
     *deep = info->deep || enough; /* one that continues from a deep one is deep */
@@ -160,9 +162,10 @@ static void look_at_model(kt__trainer *t, const kt__config *c, kt__served *serve
     kt_learner_info info;
     kt_error err;
     bool deep;
+    int64_t quiet_us;
     kt__learner_table *table = kt__served_learners(served);
-    for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info); i++) {
-        if (!is_due(c, &info, &deep)) continue;
+    for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info, &quiet_us); i++) {
+        if (!is_due(c, &info, quiet_us, &deep)) continue;
         if (kt__trainer_queue(t, served, name, deep, &err) != KT_OK)
             kt__slog_line(&t->shared->log, KT_LOG_WARN, "learning: %s: %s", name, err.message);
         return;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "setup/learn_config.h"
 #include "setup/namespaces.h"
@@ -19,7 +20,8 @@ typedef struct opened_learner {
     kt_learner *learner;  /* NULL: closed, since it was idle */
     kt_learner_info info; /* as it was then */
     int n_users;
-    uint64_t used; /* of the table's counter */
+    uint64_t used;   /* of the table's counter */
+    int64_t told_us; /* when a feedback was taken last; 0: never since the table was cleared */
 } opened_learner;
 
 struct kt__learner_table {
@@ -143,11 +145,16 @@ out:
     return status;
 }
 
+static opened_learner *find_opened(const kt__learner_table *table, const kt_learner *learner) {
+    opened_learner *o = table->first;
+    while (o && o->learner != learner) o = o->next;
+    return o;
+}
+
 void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner) {
     if (!learner) return;
     pthread_mutex_lock(&table->lock);
-    opened_learner *o = table->first;
-    while (o && o->learner != learner) o = o->next;
+    opened_learner *o = find_opened(table, learner);
     if (o) {
         o->n_users--;
         o->used = ++table->n_used;
@@ -156,9 +163,11 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
     pthread_mutex_unlock(&table->lock);
 }
 
-void kt__learner_table_count(kt__learner_table *table, kt_status status,
+void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result) {
     pthread_mutex_lock(&table->lock);
+    opened_learner *o = find_opened(table, learner);
+    if (o && status == KT_OK) o->told_us = kt__now_us();
     kt__learner_counts *c = &table->counts;
     c->n_taken += status == KT_OK;
     c->n_refused += status != KT_OK;
@@ -228,13 +237,14 @@ void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out)
 }
 
 bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, size_t size,
-                          kt_learner_info *out) {
+                          kt_learner_info *out, int64_t *quiet_us) {
     pthread_mutex_lock(&table->lock);
     opened_learner *o = table->first;
     for (size_t i = 0; o && i < index; i++) o = o->next;
     if (o) {
         snprintf(name, size, "%s", o->name);
         get_info(o, out);
+        if (quiet_us) *quiet_us = o->told_us ? kt__now_us() - o->told_us : INT64_MAX;
     }
     pthread_mutex_unlock(&table->lock);
     return o != NULL;

@@ -33,8 +33,8 @@ kt_status KT_CHECKED kt__learner_table_get(kt__learner_table *table, const kt__c
                                            const char *name, bool make, kt_learner **out,
                                            kt_error *err);
 void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner); /* or NULL */
-/* Adds to the counts; status: how the feedback ended. */
-void kt__learner_table_count(kt__learner_table *table, kt_status status,
+/* Adds to the counts; status: how the learner's feedback ended. */
+void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
 /* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured,
  * looked up once until the table is cleared. *hint: nobody measured it, said once. */
@@ -48,8 +48,9 @@ void kt__learner_table_count_training(kt__learner_table *table, kt_status status
 /* Feedbacks that no training has seen, of all that were asked for. */
 uint64_t kt__learner_table_pending(kt__learner_table *table);
 void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out);
-/* The index-th that was asked for; false: there are fewer. name: out[size] */
+/* The index-th that was asked for; false: there are fewer. name: out[size]. quiet_us: since a feedback was
+ * taken last, INT64_MAX where none was; or NULL */
 bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, size_t size,
-                          kt_learner_info *out);
+                          kt_learner_info *out, int64_t *quiet_us);
 
 #endif
