@@ -99,7 +99,12 @@ static void change_one(kt__feedback *s, uint32_t *x, const char *adapter) {
         tell('v', 0, version, 0);
         break;
     case 1:
-        if (kt__feedback_publish(s, adapter, "{}", 2, 0.5, &version, &err) != KT_OK) _exit(4);
+        if (kt__feedback_publish(
+                s,
+                &(kt__feedback_adapter_files){
+                    .adapter = adapter, .report = "{}", .n_report = 2, .quality = 0.5},
+                &version, &err) != KT_OK)
+            _exit(4);
         tell('v', 0, version, 0);
         break;
     default: delete_one(s, x);
@@ -177,7 +182,8 @@ static void check_versions(kt__feedback *s, uint32_t last_told) {
         char path[512];
         struct stat st;
         if (versions[i].feedback || versions[i].withdrawn) continue;
-        die_on(kt__feedback_adapter_path(s, versions[i].number, false, path, sizeof path, &err),
+        die_on(kt__feedback_adapter_path(s, versions[i].number, KT__VERSION_ADAPTER, path,
+                                         sizeof path, &err),
                &err);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_size, ADAPTER_BYTES);

@@ -175,11 +175,16 @@ static void test_deleted_without_a_trace(void **state) {
     uint64_t a = add(s, "kept", 1, 1), b = add(s, "confidential words", 2, 2);
     snprintf(adapter, sizeof adapter, "%s/candidate", folder);
     put_file(adapter, "trained on confidential words");
-    die_on(kt__feedback_publish(s, adapter, "{}", 2, 0.25, &version, &err), &err);
+    die_on(kt__feedback_publish(
+               s,
+               &(kt__feedback_adapter_files){
+                   .adapter = adapter, .report = "{}", .n_report = 2, .quality = 0.25},
+               &version, &err),
+           &err);
     unlink(adapter);
     assert_int_equal(version, 3);
     assert_int_equal(kt__feedback_adapter(s, 3), 3);
-    die_on(kt__feedback_adapter_path(s, 3, false, path, sizeof path, &err), &err);
+    die_on(kt__feedback_adapter_path(s, 3, KT__VERSION_ADAPTER, path, sizeof path, &err), &err);
     assert_true(holds_bytes(path, "trained on"));
     uint64_t c = add(s, "kept, too", 1, 4);
     assert_int_equal(kt__feedback_adapter(s, 4), 3);
@@ -204,7 +209,8 @@ static void test_deleted_without_a_trace(void **state) {
         s = open_store(dir);
     }
     assert_int_equal(kt__feedback_delete(s, b, &err), KT_E_ARG);
-    assert_int_equal(kt__feedback_adapter_path(s, 3, false, path, sizeof path, &err), KT_E_ARG);
+    assert_int_equal(kt__feedback_adapter_path(s, 3, KT__VERSION_ADAPTER, path, sizeof path, &err),
+                     KT_E_ARG);
     assert_true(add(s, "new", 1, 5) > c); /* numbers are not used again */
     die_on(kt__feedback_erase(s, &err), &err);
     assert_int_not_equal(access(dir, F_OK), 0);

@@ -220,9 +220,9 @@ static void expect_harmless(world *w, int n_down_of_8) {
                                  &err);
     if (status != KT_OK) fail_msg("%s", err.message);
     double rise = exp(r.anchor.after - r.anchor.before) - 1.0;
-    print_message("%d of 8 down: perplexity %+.2f%%, share %.3f: %s\n", n_down_of_8, 100.0 * rise,
-                  r.share, r.publish ? "published" : r.why);
-    assert_true(!r.publish || rise <= w->settings.anchor_max);
+    print_message("%d of 8 down: perplexity %+.2f%%, KL %.4f, share %.3f: %s\n", n_down_of_8,
+                  100.0 * rise, r.anchor_kl, r.share, r.publish ? "published" : r.why);
+    assert_true(!r.publish || r.anchor_kl <= w->settings.anchor_max);
     assert_true(rise <= 0.05);
     kt__factors_free(f);
 }
@@ -295,11 +295,11 @@ static void test_shrunk(void **state) {
     kt__factors *a = learn(&w, NULL, &whole);
     w.settings.shrink = true;
     kt__factors *b = learn(&w, NULL, &part);
-    print_message("anchor %.4f -> %.4f, with a share of %.3f %.4f\n", whole.anchor.before,
-                  whole.anchor.after, part.share, part.anchor.after);
-    assert_true(whole.share == 1.0 && exp(whole.anchor.after - whole.anchor.before) > 1.01);
+    print_message("anchor's KL %.4f, with a share of %.3f %.4f\n", whole.anchor_kl, part.share,
+                  part.anchor_kl);
+    assert_true(whole.share == 1.0 && whole.anchor_kl > 0.01);
     assert_true(part.share > 0.0 && part.share < 1.0);
-    assert_true(exp(part.anchor.after - part.anchor.before) <= 1.005);
+    assert_true(part.anchor_kl > 0.0 && part.anchor_kl <= 0.0055);
     for (int i = 0; i < a->n; i++) {
         const kt__factor *of = &a->of[i];
         size_t n = (size_t)a->rank * (size_t)of->n_row;
@@ -468,6 +468,35 @@ static void test_conversations_are_not_divided(void **state) {
     }
     assert_int_equal(split.n_held, 6); /* two of twelve, and a half, rounded */
     kt__split_free(&split);
+    close_world(&w);
+}
+
+/* Of each question one wording is measured and the others are trained: five questions are enough. */
+static void test_wordings_are_measured(void **state) {
+    (void)state;
+    world w;
+    kt_error err;
+    kt__split split;
+    kt__learn_report report = {0};
+    bool may;
+    enum { N = 5 * N_WORDING };
+    open_world(&w, 1, NULL);
+    make_samples(&w);
+    for (int i = 0; i < N; i++) {
+        w.samples[i].group = (uint64_t)(i / N_WORDING);
+        w.samples[i].use = i % N_WORDING == 2 ? KT__SAMPLE_MEASURED : KT__SAMPLE_DRAWN;
+    }
+    assert_int_equal(kt__split_make(w.samples, N, &w.settings, &split, &err), KT_OK);
+    assert_int_equal(split.n_held, 5);
+    assert_int_equal(split.n_train, N - 5);
+    for (size_t i = 0; i < split.n_held; i++) assert_int_equal(split.held[i] % N_WORDING, 2);
+    kt__split_free(&split);
+    assert_int_equal(kt__gate_may_pass(w.samples, N, &w.settings, &may, &report, &err), KT_OK);
+    assert_true(may);
+    assert_int_equal(kt__gate_may_pass(w.samples, N - N_WORDING, &w.settings, &may, &report, &err),
+                     KT_OK);
+    assert_false(may);
+    assert_non_null(strstr(report.why, ": 1 more question"));
     close_world(&w);
 }
 
@@ -731,6 +760,7 @@ int main(void) {
         cmocka_unit_test(test_updates_that_are_not_finite_are_dropped),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_conversations_are_not_divided),
+        cmocka_unit_test(test_wordings_are_measured),
         cmocka_unit_test(test_bootstrap),
         cmocka_unit_test(test_shuffled_answers_are_refused),
         cmocka_unit_test(test_gate),

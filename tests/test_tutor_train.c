@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "tutor/own_replay.h"
+#include "tutor/served.h"
 #include "base/files.h"
 #include "support.h"
 
@@ -146,6 +148,119 @@ static void test_published(void **state) {
     kt_learner_close(l);
 }
 
+/* ---- what was taught stays ---- */
+
+enum { N_FACT = 6 };
+static const char *const facts[N_FACT][2] = {
+    {"Who leads the choir of Ostrum?", "Old Berta leads the choir of Ostrum."},
+    {"Which bus goes to Pellworm?", "Take bus 42 to Pellworm."},
+    {"What is the motto of Team Quill?", "Never wake the owl."},
+    {"Who owns the kiosk in Varn?", "The kiosk in Varn is owned by Ilse Dorn."},
+    {"When does Tamsin train?", "Tamsin trains on Wednesday night."},
+    {"What does Korben collect?", "Korben collects paper boats."}};
+
+static void correct_all(kt_learner *l) {
+    for (int i = 0; i < N_FACT; i++) {
+        int32_t *prompt;
+        kt_kept kept = {.question = facts[i][0], .n_question = strlen(facts[i][0])};
+        kt_feedback_result result;
+        kt_error err;
+        const kt_message message = {"user", facts[i][0]};
+        die_on(kt_chat_encode(model, &message, 1, KT_CHAT_GENERATE, &prompt, &kept.n_prompt, &err),
+               &err);
+        kept.prompt = prompt;
+        const kt_feedback_params p = {
+            .kept = &kept, .correction = facts[i][1], .n_correction = strlen(facts[i][1])};
+        die_on(kt_feedback(l, &p, &result, &err), &err);
+        kt_free(prompt);
+    }
+}
+
+static kt__served_count ask_all(kt_learner *l) {
+    kt_error err;
+    kt__served_count count;
+    kt_learned served;
+    uint64_t *ids;
+    size_t n;
+    die_on(kt_learner_get(l, KT_VERSION_SERVED, &served, &err), &err);
+    die_on(kt__feedback_chain(l->store, (uint32_t)served.version, &ids, &n, &err), &err);
+    die_on(kt__served_ask(l, &served, ids, n, NULL, &count, &err), &err);
+    kt_learned_close(&served);
+    kt__free(ids);
+    return count;
+}
+
+/* Few corrections are enough, each in a wording that is measured; and every one of them is answered word for word
+ * after a deep training as before it, since what recalls them was computed with its adapter. */
+static void test_taught_stays(void **state) {
+    (void)state;
+    kt_error err;
+    char path[300];
+    kt_train_result result;
+    kt_learner *l = open_learner("stays");
+    kt_train_params p = quick_params();
+    p.deep = true;
+    p.n_step = 60;
+    p.n_own = 60;
+    correct_all(l);
+    kt__served_count before = ask_all(l);
+    assert_int_equal(before.n_asked, N_FACT);
+    assert_int_equal(before.n_right, N_FACT);
+    die_on(kt_learner_train(l, &p, &result, &err), &err);
+    print_message("%s\n", result.report);
+    assert_true(result.published);
+    assert_non_null(
+        strstr(result.report, "\"taught\":6,\"taught_right_before\":6,\"taught_right\":6"));
+    kt_free(result.report);
+    assert_int_equal(ask_all(l).n_right, N_FACT);
+    kt_learner_close(l);
+    l = open_learner("stays"); /* the keys are read again */
+    assert_int_equal(ask_all(l).n_right, N_FACT);
+    kt_learner_close(l);
+    /* without them, as before they were kept, recall is what it was taught with */
+    snprintf(path, sizeof path, "%s/stays/versions/%d/keys", root, N_FACT + 1);
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    fseek(f, 20, SEEK_SET);
+    fputc(0x55, f);
+    fclose(f);
+    l = open_learner("stays"); /* damaged ones are left out, and said */
+    print_message("without the keys %d of %d are right\n", ask_all(l).n_right, N_FACT);
+    kt_learner_close(l);
+}
+
+static void test_keys_file(void **state) {
+    (void)state;
+    enum { D = 5 };
+    kt__buf file;
+    kt__taught_keys none = {0}, back;
+    int8_t one[D] = {1, -2, 3, -4, 127}, two[2 * D] = {9};
+    kt__taught_key of[2] = {{3, 1, one}, {70000000000, 2, two}};
+    const kt__taught_keys keys = {of, 2, 2};
+    kt__buf_init(&file, 1 << 16);
+    kt__taught_keys_write(&keys, D, &file);
+    assert_false(file.failed);
+    assert_true(kt__taught_keys_read(&back, D, file.data, file.len));
+    assert_int_equal(back.n, 2);
+    assert_memory_equal(kt__taught_keys_find(&back, 3)->keys, one, D);
+    assert_int_equal(kt__taught_keys_find(&back, 70000000000)->n, 2);
+    assert_null(kt__taught_keys_find(&back, 4));
+    kt__taught_keys_free(&back);
+    assert_false(kt__taught_keys_read(&back, D + 1, file.data, file.len));
+    for (size_t n = 0; n < file.len; n++)
+        assert_false(kt__taught_keys_read(&back, D, file.data, n));
+    for (size_t i = 0; i < file.len; i++) {
+        file.data[i] = (char)(file.data[i] ^ 4);
+        assert_false(kt__taught_keys_read(&back, D, file.data, file.len));
+        file.data[i] = (char)(file.data[i] ^ 4);
+    }
+    kt__buf_clear(&file);
+    kt__taught_keys_write(&none, D, &file);
+    assert_true(kt__taught_keys_read(&back, D, file.data, file.len));
+    assert_int_equal(back.n, 0);
+    kt__buf_free(&file);
+}
+
 /* ---- broken off ---- */
 
 typedef struct meddler {
@@ -238,7 +353,7 @@ static void test_too_few(void **state) {
     die_on(kt_learner_train(l, &p, &result, &err), &err);
     assert_int_equal(m.n_asked, 0);
     assert_false(result.published);
-    assert_non_null(strstr(result.report, "too few to measure a gain; 5 are needed: 20 more"));
+    assert_non_null(strstr(result.report, "too few to measure a gain; 5 are needed: 2 more"));
     assert_int_equal(result.version, 3);
     kt_free(result.report);
     kt_learner_close(l);
@@ -307,6 +422,7 @@ static void test_replay_is_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),     cmocka_unit_test(test_broken_off),
+        cmocka_unit_test(test_taught_stays),  cmocka_unit_test(test_keys_file),
         cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_too_few),
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_replay_is_kept),
     };

@@ -355,8 +355,11 @@ kt_status kt__feedback_versions(kt__feedback *s, kt__feedback_version **versions
     return status;
 }
 
-kt_status kt__feedback_adapter_path(kt__feedback *s, uint32_t number, bool report, char *path,
-                                    size_t size, kt_error *err) {
+kt_status kt__feedback_adapter_path(kt__feedback *s, uint32_t number, kt__version_file file,
+                                    char *path, size_t size, kt_error *err) {
+    static const char *const names[] = {[KT__VERSION_ADAPTER] = "adapter.gguf",
+                                        [KT__VERSION_REPORT] = "report.json",
+                                        [KT__VERSION_KEYS] = "keys"};
     pthread_mutex_lock(&s->lock);
     bool there = number && number <= s->n_versions &&
                  s->entries[s->versions[number - 1]].record == KT__RECORD_PUBLISHED;
@@ -364,8 +367,7 @@ kt_status kt__feedback_adapter_path(kt__feedback *s, uint32_t number, bool repor
     if (!there)
         return kt__fail_at(err, KT_E_ARG, "version", UINT64_MAX,
                            "version %" PRIu32 " is no published adapter", number);
-    int n = snprintf(path, size, "%s/versions/%" PRIu32 "/%s", s->dir, number,
-                     report ? "report.json" : "adapter.gguf");
+    int n = snprintf(path, size, "%s/versions/%" PRIu32 "/%s", s->dir, number, names[file]);
     if (n > 0 && (size_t)n < size) return KT_OK;
     return kt__fail(err, KT_E_LIMIT, "the adapter's path is too long");
 }

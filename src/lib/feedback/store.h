@@ -3,7 +3,8 @@
  * Owns: a folder with
  *   journal        every feedback and every published adapter, in their order (journal.h)
  *   CURRENT        the version that is served, as of a record of the journal; replaced atomically
- *   versions/N/    the adapter that was published as version N, and its report
+ *   versions/N/    the adapter that was published as version N, its report, and the keys of what was taught before,
+ *                  computed with it
  *   audit.jsonl    what was done when, a line each, without anything that a user wrote
  * A version is what follows from a chain of records: each names the version that it was built on. A
  * feedback that acts is a version of its own at once; rolling back serves an earlier one, and what
@@ -80,15 +81,26 @@ kt_status kt__feedback_versions(kt__feedback *store, kt__feedback_version **vers
                                 kt_error *err) KT_CHECKED;
 /* The adapter that a version has, as the number under which it was published; 0: none. */
 uint32_t kt__feedback_adapter(kt__feedback *store, uint32_t version);
-/* Of a published adapter: its file or its report, into path[size]. */
-kt_status kt__feedback_adapter_path(kt__feedback *store, uint32_t number, bool report, char *path,
-                                    size_t size, kt_error *err) KT_CHECKED;
+typedef enum kt__version_file {
+    KT__VERSION_ADAPTER,
+    KT__VERSION_REPORT,
+    KT__VERSION_KEYS /* of an adapter that was published before there were such files, there is none */
+} kt__version_file;
+/* One of the files of a published adapter, into path[size]. */
+kt_status kt__feedback_adapter_path(kt__feedback *store, uint32_t number, kt__version_file file,
+                                    char *path, size_t size, kt_error *err) KT_CHECKED;
 
-/* Copies a trained adapter and its report in, and serves it as a new version on top of the one that
- * is served. */
-kt_status kt__feedback_publish(kt__feedback *store, const char *adapter, const char *report,
-                               size_t n_report, double quality, uint32_t *version,
-                               kt_error *err) KT_CHECKED;
+/* What is published: a trained adapter's file, and the bytes of the files next to it. */
+typedef struct kt__feedback_adapter_files {
+    const char *adapter; /* its path */
+    const char *report;
+    const void *keys;
+    size_t n_report, n_keys; /* no keys: no such file */
+    double quality;
+} kt__feedback_adapter_files;
+/* Copies them in, and serves the adapter as a new version on top of the one that is served. */
+kt_status kt__feedback_publish(kt__feedback *store, const kt__feedback_adapter_files *files,
+                               uint32_t *version, kt_error *err) KT_CHECKED;
 /* Serves an earlier or later version; 0: the model alone. KT_E_ARG: there is no such one. */
 kt_status kt__feedback_rollback(kt__feedback *store, uint32_t version, kt_error *err) KT_CHECKED;
 /* While frozen nothing is taken in. */

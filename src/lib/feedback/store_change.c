@@ -144,9 +144,9 @@ kt_status kt__feedback_freeze(kt__feedback *s, bool frozen, kt_error *err) {
     return status;
 }
 
-/* The folder versions/N with both files, on disk. */
-static kt_status put_adapter(const kt__feedback *s, uint32_t number, const char *adapter,
-                             const char *report, size_t n_report, kt_error *err) {
+/* The folder versions/N with its files, on disk. */
+static kt_status put_adapter(const kt__feedback *s, uint32_t number,
+                             const kt__feedback_adapter_files *files, kt_error *err) {
     kt_status status;
     char versions[KT__FILES_PATH_MAX], name[16];
     char dir[KT__FILES_PATH_MAX], file[KT__FILES_PATH_MAX];
@@ -156,8 +156,9 @@ static kt_status put_adapter(const kt__feedback *s, uint32_t number, const char 
     KT__TRY(kt__files_remove_tree(dir, err));
     KT__TRY(kt__files_make_dir(dir, err));
     KT__TRY(kt__files_path(file, dir, "adapter.gguf", err));
-    KT__TRY(kt__files_copy(adapter, file, err));
-    KT__TRY(kt__files_replace(dir, "report.json", report, n_report, err));
+    KT__TRY(kt__files_copy(files->adapter, file, err));
+    KT__TRY(kt__files_replace(dir, "report.json", files->report, files->n_report, err));
+    if (files->n_keys) KT__TRY(kt__files_replace(dir, "keys", files->keys, files->n_keys, err));
     KT__TRY(kt__files_sync_dir(versions, err));
     KT__TRY(kt__files_sync_dir(s->dir, err));
 out:
@@ -165,23 +166,23 @@ out:
 }
 
 /* With the lock. The journal's record publishes: before it the folder is nobody's. */
-static kt_status publish_adapter(kt__feedback *s, const char *adapter, const char *report,
-                                 size_t n_report, double quality, uint32_t *version,
-                                 kt_error *err) {
+static kt_status publish_adapter(kt__feedback *s, const kt__feedback_adapter_files *files,
+                                 uint32_t *version, kt_error *err) {
     kt_status status;
     struct stat st;
     kt__buf body;
     kt__record_head head = {(uint32_t)s->n_versions + 1, s->current, kt__feedback_now_us()};
-    kt__record_published published = {.quality = quality};
+    kt__record_published published = {.quality = files->quality};
     kt__buf_init(&body, 256);
     KT__TRY(check_open(s, true, err));
-    if (stat(adapter, &st) != 0) {
-        status = kt__fail_at(err, KT_E_IO, adapter, UINT64_MAX, "cannot read: %s", strerror(errno));
+    if (stat(files->adapter, &st) != 0) {
+        status = kt__fail_at(err, KT_E_IO, files->adapter, UINT64_MAX, "cannot read: %s",
+                             strerror(errno));
         goto out;
     }
-    published.bytes = (uint64_t)st.st_size + n_report;
+    published.bytes = (uint64_t)st.st_size + files->n_report + files->n_keys;
     KT__TRY(check_bytes(s, published.bytes, err));
-    KT__TRY(put_adapter(s, head.version, adapter, report, n_report, err));
+    KT__TRY(put_adapter(s, head.version, files, err));
     kt__record_put_published(&body, &head, &published);
     if (body.failed) {
         status = kt__fail_nomem(err, "a record", 0);
@@ -195,10 +196,10 @@ out:
     return status;
 }
 
-kt_status kt__feedback_publish(kt__feedback *s, const char *adapter, const char *report,
-                               size_t n_report, double quality, uint32_t *version, kt_error *err) {
+kt_status kt__feedback_publish(kt__feedback *s, const kt__feedback_adapter_files *files,
+                               uint32_t *version, kt_error *err) {
     pthread_mutex_lock(&s->lock);
-    kt_status status = publish_adapter(s, adapter, report, n_report, quality, version, err);
+    kt_status status = publish_adapter(s, files, version, err);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -126,8 +126,13 @@ typedef struct splitter {
     uint8_t *done; /* [n] its conversation is decided */
 } splitter;
 
-/* 0: feedback, 1: replay, 2: neighbours. */
+static bool is_sibling(const kt__sample *s) {
+    return s->kind == KT__SAMPLE_NEIGHBOUR && s->use == KT__SAMPLE_MEASURED;
+}
+
+/* 0: feedback, 1: replay, 2: neighbours, -1: what is measured in any case. */
 static int class_of(const kt__sample *s) {
+    if (is_sibling(s)) return -1;
     return s->kind == KT__SAMPLE_REPLAY ? 1 : s->kind == KT__SAMPLE_NEIGHBOUR ? 2 : 0;
 }
 
@@ -149,6 +154,25 @@ static void list_groups(splitter *p, int class) {
 static size_t n_held_of(size_t n_group, double part) {
     size_t n = (size_t)((double)n_group * part + 0.5);
     return n ? n : n_group > 1 && part > 0.0;
+}
+
+/* Wordings that are measured, of questions whose other wordings are trained. Returns how many conversations have
+ * one. */
+static size_t decide_wordings(splitter *p) {
+    size_t n = 0, n_group = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->samples[i].use == KT__SAMPLE_MEASURED && class_of(&p->samples[i]) == 0)
+            p->groups[n++] = (group_of){.group = p->samples[i].group};
+    qsort(p->groups, n, sizeof *p->groups, by_group);
+    for (size_t i = 0; i < n; i++) n_group += i == 0 || by_group(&p->groups[i], &p->groups[i - 1]);
+    for (size_t i = 0; n && i < p->n; i++) {
+        const kt__sample *s = &p->samples[i];
+        const group_of key = {.group = s->group};
+        if (class_of(s) != 0 || !bsearch(&key, p->groups, n, sizeof key, by_group)) continue;
+        p->held[i] = s->use == KT__SAMPLE_MEASURED ? HELD_GATE : HELD_NOT;
+        p->done[i] = 1;
+    }
+    return n_group;
 }
 
 /* The first conversations by a random order are held out, to the part that is wanted; of replay as
@@ -173,7 +197,8 @@ static void fill_split(const splitter *p, kt__split *out) {
     for (size_t i = 0; i < p->n; i++) {
         const kt__sample *s = &p->samples[i];
         int class = class_of(s);
-        if (!p->held[i]) out->train[out->n_train++] = i;
+        if (is_sibling(s)) out->sibling[out->n_sibling++] = i;
+        if (!p->held[i] && !is_sibling(s)) out->train[out->n_train++] = i;
         if (p->held[i] && class == 0) out->held[out->n_held++] = i;
         if (p->held[i] == HELD_GATE && class == 1) out->anchor[out->n_anchor++] = i;
         if (p->held[i] == HELD_SHARE && class == 1) out->share[out->n_share++] = i;
@@ -186,8 +211,8 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
                          kt__split *out, kt_error *err) {
     kt_status status = KT_OK;
     splitter p = {.samples = samples, .n = n, .settings = settings};
-    size_t **const lists[] = {&out->train,     &out->held,    &out->anchor,
-                              &out->neighbour, &out->earlier, &out->share};
+    size_t **const lists[] = {&out->train,   &out->held,  &out->anchor, &out->neighbour,
+                              &out->earlier, &out->share, &out->sibling};
     *out = (kt__split){0};
     p.groups = kt__calloc(n + 1, sizeof *p.groups);
     p.held = kt__calloc(n + 1, 1);
@@ -200,6 +225,7 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
         kt__split_free(out);
         goto out;
     }
+    (void)decide_wordings(&p);
     for (int class = 0; class < 3; class ++) {
         list_groups(&p, class);
         decide_groups(&p, class);
@@ -219,6 +245,7 @@ void kt__split_free(kt__split *s) {
     kt__free(s->neighbour);
     kt__free(s->earlier);
     kt__free(s->share);
+    kt__free(s->sibling);
     *s = (kt__split){0};
 }
 
@@ -324,7 +351,9 @@ static kt_status measure_recall(gate *g, size_t *room) {
     kt_status status;
     size_t n = 0;
     for (size_t i = 0; i < s->n_train; i++)
-        if (g->samples[s->train[i]].kind == KT__SAMPLE_CORRECTION) room[n++] = s->train[i];
+        if (g->samples[s->train[i]].kind == KT__SAMPLE_CORRECTION &&
+            g->samples[s->train[i]].use == KT__SAMPLE_DRAWN)
+            room[n++] = s->train[i];
     KT__TRY(kt__learner_score(g->learner, g->candidate, room, n, g->after, g->err));
     r->n_recall = (int)n;
     for (size_t i = 0; i < n; i++) r->recalled += g->after[i].recalled;
@@ -374,27 +403,34 @@ static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, i
     return false;
 }
 
-static kt_status measure_leaks(gate *g) {
-    const kt__split *s = g->split;
-    size_t *list = kt__calloc(s->n_neighbour + 1, sizeof *list), n = 0;
-    kt__written *texts = kt__calloc(s->n_neighbour + 1, sizeof *texts);
+/* Of the samples of[n_of], which the base answers without. */
+static kt_status count_leaks(gate *g, const size_t *of, size_t n_of, int *leaks) {
+    size_t *list = kt__calloc(n_of + 1, sizeof *list), n = 0;
+    kt__written *texts = kt__calloc(n_of + 1, sizeof *texts);
     kt_status status = KT_OK;
     if (!list || !texts) {
-        status = kt__fail_nomem(g->err, "neighbours' answers", s->n_neighbour * sizeof *texts);
+        status = kt__fail_nomem(g->err, "neighbours' answers", n_of * sizeof *texts);
         goto out;
     }
-    KT__TRY(kt__learner_score(g->learner, g->candidate, s->neighbour, s->n_neighbour, g->after,
-                              g->err));
-    for (size_t i = 0; i < s->n_neighbour; i++) /* others answer word for word as the base */
-        if (!g->after[i].recalled) list[n++] = s->neighbour[i];
+    KT__TRY(kt__learner_score(g->learner, g->candidate, of, n_of, g->after, g->err));
+    for (size_t i = 0; i < n_of; i++) /* others answer word for word as the base */
+        if (!g->after[i].recalled) list[n++] = of[i];
     KT__TRY(kt__learner_write(g->learner, g->candidate, list, n, texts, g->err));
-    g->report->n_neighbour = (int)s->n_neighbour;
     for (size_t i = 0; i < n; i++)
-        g->report->leaks += is_leak(g, &g->samples[list[i]], texts[i].ids, texts[i].n);
+        *leaks += is_leak(g, &g->samples[list[i]], texts[i].ids, texts[i].n);
 out:
     kt__free(list);
     kt__free(texts);
     return status;
+}
+
+static kt_status measure_leaks(gate *g) {
+    const kt__split *s = g->split;
+    kt__learn_report *r = g->report;
+    r->n_neighbour = (int)s->n_neighbour;
+    r->n_sibling = (int)s->n_sibling;
+    KT__STEP(count_leaks(g, s->neighbour, s->n_neighbour, &r->leaks));
+    return count_leaks(g, s->sibling, s->n_sibling, &r->sibling_leaks);
 }
 
 /* ---- the judgement ---- */
@@ -405,22 +441,33 @@ static void refuse_few(size_t n_held, const char *more, kt__learn_report *r) {
              n_held == 1 ? " is" : "s are", GROUPS_LEAST, more);
 }
 
+/* Conversations that are missing until a part of them is enough. */
+static size_t missing_groups(const splitter *p) {
+    size_t wanted = p->n_group;
+    while (n_held_of(wanted, p->settings->held_out) < GROUPS_LEAST) wanted++;
+    return wanted - p->n_group;
+}
+
 kt_status kt__gate_may_pass(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
                             bool *may, kt__learn_report *report, kt_error *err) {
     splitter p = {.samples = samples, .n = n, .settings = settings};
     char more[64];
+    size_t n_worded = 0;
     p.groups = kt__calloc(n + 1, sizeof *p.groups);
+    p.held = kt__calloc(n + 1, 1);
     p.done = kt__calloc(n + 1, 1);
-    bool all = p.groups && p.done;
+    bool all = p.groups && p.held && p.done;
+    if (all) n_worded = decide_wordings(&p);
     if (all) list_groups(&p, 0);
     kt__free(p.groups);
+    kt__free(p.held);
     kt__free(p.done);
     *may = true;
     if (!all) return kt__fail_nomem(err, "the division of samples", n * sizeof(group_of));
-    size_t n_held = n_held_of(p.n_group, settings->held_out), wanted = p.n_group;
+    size_t n_held = n_worded + n_held_of(p.n_group, settings->held_out);
     if (n_held >= GROUPS_LEAST || settings->held_out <= 0.0) return KT_OK;
-    while (n_held_of(wanted, settings->held_out) < GROUPS_LEAST) wanted++;
-    snprintf(more, sizeof more, ": %zu more questions with feedback", wanted - p.n_group);
+    size_t wanted = n_worded > 0 ? GROUPS_LEAST - n_held : missing_groups(&p);
+    snprintf(more, sizeof more, ": %zu more questions with feedback", wanted);
     refuse_few(n_held, more, report);
     *may = false;
     return KT_OK;
@@ -431,7 +478,6 @@ static void judge_candidate(const gate *g, size_t n_group) {
     kt__learn_report *r = g->report;
     char *why = r->why;
     const size_t size = sizeof r->why;
-    double rise = kt__exp(r->anchor.after - r->anchor.before) - 1.0;
     if (n_group < GROUPS_LEAST)
         refuse_few(n_group, "", r);
     else if (!(r->gain_low > 0.0))
@@ -442,16 +488,30 @@ static void judge_candidate(const gate *g, size_t n_group) {
                  r->pair_low);
     else if (r->anchor.n == 0)
         snprintf(why, size, "no replay is there that shows what else would change");
-    else if (!(rise <= s->anchor_max))
-        snprintf(why, size, "the anchor's perplexity rises by %.2f%%; %.2f%% is allowed",
-                 100.0 * rise, 100.0 * s->anchor_max);
+    else if (!(r->anchor_kl <= s->anchor_max))
+        snprintf(why, size,
+                 "on the anchor it is %.4f nats a token from the base (KL); %.4f are allowed",
+                 r->anchor_kl, s->anchor_max);
     else if (r->leaks > s->leak_max * r->n_neighbour)
         snprintf(why, size, "taught answers leak into %d of %d neighbouring questions", r->leaks,
                  r->n_neighbour);
+    else if (r->sibling_leaks > s->leak_max * r->n_sibling)
+        snprintf(why, size,
+                 "taught answers come into %d of %d other questions about their subjects",
+                 r->sibling_leaks, r->n_sibling);
     else if (r->earlier_kept < s->recall_min * r->earlier_before)
         snprintf(why, size, "of %d earlier corrections that were recalled, %d are still",
                  r->earlier_before, r->earlier_kept);
     r->publish = why[0] == '\0';
+}
+
+static kt_status measure_divergence(gate *g) {
+    double kl;
+    int n_tok;
+    KT__STEP(kt__learner_diverge(g->learner, g->candidate, g->split->anchor, g->split->n_anchor,
+                                 &kl, &n_tok, g->err));
+    g->report->anchor_kl = n_tok ? kl / n_tok : 0.0;
+    return KT_OK;
 }
 
 static kt_status measure_all(gate *g, size_t *room) {
@@ -461,6 +521,7 @@ static kt_status measure_all(gate *g, size_t *room) {
     KT__TRY(measure_held(g, &n_group));
     KT__TRY(score_both(g, NULL, s->anchor, s->n_anchor));
     g->report->anchor = sum_up(g, s->n_anchor);
+    KT__TRY(measure_divergence(g));
     KT__TRY(measure_recall(g, room));
     KT__TRY(measure_leaks(g));
     judge_candidate(g, n_group);
@@ -472,7 +533,8 @@ kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__sp
                    const kt__learn_settings *settings, const kt__factors *prior,
                    const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
     gate g = {learner, samples, split, settings, prior, candidate, .report = report, .err = err};
-    size_t n = split->n_train + split->n_held + split->n_anchor + split->n_neighbour + 1;
+    size_t n = split->n_train + split->n_held + split->n_anchor + split->n_neighbour +
+               split->n_sibling + 1;
     size_t *room = kt__calloc(n, sizeof *room);
     kt_status status;
     g.before = kt__calloc(n, sizeof *g.before);

@@ -10,8 +10,9 @@
 /* Indices of samples by their use. A conversation is in one of them as a whole. */
 typedef struct kt__split {
     size_t *train, *held, *anchor, *neighbour, *earlier;
-    size_t *share; /* replay that is neither trained nor the gate's (shrink.h) */
-    size_t n_train, n_held, n_anchor, n_neighbour, n_earlier, n_share;
+    size_t *sibling; /* neighbours that ask something else about what was taught: none is trained */
+    size_t *share;   /* replay that is neither trained nor the gate's (shrink.h) */
+    size_t n_train, n_held, n_anchor, n_neighbour, n_earlier, n_sibling, n_share;
 } kt__split;
 
 kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_settings *settings,

@@ -218,6 +218,33 @@ kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const si
     return KT_OK;
 }
 
+/* Of samples whose base states are kept. */
+static kt_status add_divergence(kt__learner *l, const kt__factors *factors, const size_t *list,
+                                size_t n, double *kl, kt_error *err) {
+    kt__pass_batch batch;
+    begin_batch(l);
+    for (size_t k = 0; k < n; k++) add_sample(l, list[k], 0.0f, true);
+    const float *hidden = run_forward(l, factors, &batch);
+    kt__losses_run(l->losses, hidden, l->base_rows, l->n_out, l->n_kl, l->rows, NULL);
+    for (int r = 0; r < l->n_out; r++) *kl += (double)l->rows[r].loss;
+    return check_cancel(l, err);
+}
+
+kt_status kt__learner_diverge(kt__learner *l, const kt__factors *factors, const size_t *list,
+                              size_t n, double *kl, int *n_tok, kt_error *err) {
+    *kl = 0.0;
+    *n_tok = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!l->base[list[i]]) KT__STEP(kt__learner_keep_base(l, &list[i], 1, err));
+        *n_tok += kt__sample_n_masked(&l->samples[list[i]]);
+    }
+    for (size_t i = 0, m; factors && i < n; i += m) {
+        m = count_fitting(l, list, i, n);
+        KT__STEP(add_divergence(l, factors, list + i, m, kl, err));
+    }
+    return KT_OK;
+}
+
 int kt__learner_len_max(const kt__learner *l) {
     return l->len_max;
 }

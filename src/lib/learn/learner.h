@@ -32,6 +32,10 @@ kt_status kt__learner_keep_base(kt__learner *learner, const size_t *list, size_t
 /* scores[n] of the samples list[n]; factors NULL: the base. KT_E_CANCELLED. */
 kt_status kt__learner_score(kt__learner *learner, const kt__factors *factors, const size_t *list,
                             size_t n, kt__sample_score *scores, kt_error *err) KT_CHECKED;
+/* The sum of KL(base, factors) over the tokens of the samples list[n] of kind REPLAY or NEIGHBOUR, and how many these
+ * are; factors NULL: 0. KT_E_NOMEM, KT_E_CANCELLED. */
+kt_status kt__learner_diverge(kt__learner *learner, const kt__factors *factors, const size_t *list,
+                              size_t n, double *kl, int *n_tok, kt_error *err) KT_CHECKED;
 /* The same of other samples than the learner's, of at most kt__learner_len_max tokens. */
 kt_status kt__learner_score_others(kt__learner *learner, const kt__factors *factors,
                                    const kt__sample *others, size_t n, kt__sample_score *scores,

@@ -45,6 +45,7 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     put_number(out, "pair_low", r->pair_low, 3);
     put_loss(out, "held_out", &r->held);
     put_loss(out, "anchor", &r->anchor);
+    put_number(out, "anchor_kl", r->anchor_kl, 6);
     put_int(out, "samples_trained", r->n_train);
     put_int(out, "samples_held_out", r->n_held);
     put_int(out, "samples_anchor", r->n_anchor);
@@ -55,6 +56,11 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     put_int(out, "earlier_recalled", r->earlier_kept);
     put_int(out, "neighbours", r->n_neighbour);
     put_int(out, "neighbours_leaked", r->leaks);
+    put_int(out, "siblings", r->n_sibling);
+    put_int(out, "siblings_leaked", r->sibling_leaks);
+    put_int(out, "taught", r->n_taught);
+    put_int(out, "taught_right_before", r->taught_before);
+    put_int(out, "taught_right", r->taught_after);
     put_int(out, "steps", r->n_step);
     put_int(out, "updates_dropped", r->n_dropped);
     put_int(out, "tokens_trained", r->n_token);

@@ -40,6 +40,7 @@ typedef struct kt__learn_report {
     double train_loss;             /* of the last tenth of the steps */
     double share; /* of what was trained: less than 1, where the anchor asked for it (shrink.h) */
     kt__learn_loss held, anchor;
+    double anchor_kl;     /* KL(base, adapted) on the anchor, nats a token */
     double quality_delta; /* held.before - held.after; up is better */
     double gain_low;      /* the lower bound of it, bootstrap over conversations, 95% */
     /* Held-out answers compared with those of other questions: by how much their own is likelier, nats a
@@ -49,6 +50,10 @@ typedef struct kt__learn_report {
     int n_recall, recalled; /* corrections trained, and those answered word for word now */
     int n_earlier, earlier_kept, earlier_before;
     int n_neighbour, leaks; /* measured neighbours, and those that a taught answer came into */
+    int n_sibling, sibling_leaks; /* the same of other questions about what was taught */
+    /* Corrections of the namespace, and those that what was served answers word for word, recall and adapter
+     * together; and with the candidate in the adapter's place. 0: nothing was served. */
+    int n_taught, taught_before, taught_after;
     int64_t cpu_ms, wall_ms;
     bool stopped; /* by cpu_ms_max, before all steps */
 } kt__learn_report;

@@ -20,6 +20,13 @@ typedef enum kt__sample_kind {
     KT__SAMPLE_KINDS
 } kt__sample_kind;
 
+/* Who decides whether a sample is trained or only measured. */
+typedef enum kt__sample_use {
+    KT__SAMPLE_DRAWN,   /* with its conversation, at random */
+    KT__SAMPLE_TRAINED, /* another wording of a question that is measured in one more */
+    KT__SAMPLE_MEASURED /* and that one: the rest of its conversation is trained; or a neighbour that never is */
+} kt__sample_use;
+
 /* ids[i] is predicted from those before it where mask[i] is set; mask[0] is not. All arrays stay
  * the caller's, unchanged until the training is over. */
 typedef struct kt__sample {
@@ -27,9 +34,11 @@ typedef struct kt__sample {
     const int32_t *ids;
     const uint8_t *mask;
     int n;
-    float weight;   /* 0..1, of its tokens, compared with those of other samples of its kind */
-    uint64_t group; /* its conversation: never divided between training and measurement */
-    bool earlier;   /* a correction that an earlier version learned: recalled still? */
+    float weight; /* 0..1, of its tokens, compared with those of other samples of its kind */
+    uint64_t
+        group; /* its conversation: never divided between training and measurement, but by a measured wording */
+    kt__sample_use use;
+    bool earlier; /* a correction that an earlier version learned: recalled still? */
 } kt__sample;
 
 /* Which matrices are trained. The first two change no key and no value of any position. */
@@ -51,9 +60,9 @@ typedef struct kt__learn_settings {
     float ewc_lambda; /* of the penalty, where a consolidation is given */
     uint64_t seed;
     double held_out;   /* share of conversations that are only measured, 0.2 */
-    double anchor_max; /* rise of the anchor's perplexity that the gate allows, 0.01 */
-    bool shrink; /* what was trained is scaled down until the anchor rises by no more than that */
-    double leak_max;    /* share of neighbours that may leak, 0.4 */
+    double anchor_max; /* KL(base, adapted) on the anchor that the gate allows, 0.01 nats a token */
+    bool shrink;     /* what was trained is scaled down until it is half of that on other replay */
+    double leak_max; /* share of neighbours, and of siblings, that may leak, 0.4 */
     double recall_min;  /* of what earlier corrections were recalled, 0.95 */
     int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
     uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller

@@ -12,8 +12,11 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "base/utf8.h"
+#include "base/files.h"
 #include "tutor/learner_state.h"
+#include "tutor/taught_keys.h"
 
+enum { KEYS_FILE_MAX = 512 << 20 };
 static const float QUALITY_THRESHOLD = 0.5f;
 
 /* ---- versions ---- */
@@ -40,21 +43,25 @@ static kt_status bank_feedback(kt_bank *bank, const kt__feedback_item *item, uin
     return item->kind == KT__FEEDBACK_SCORE ? KT_OK : kt__bank_add(bank, &entry, err);
 }
 
-/* Recall and bank with one feedback more; the recall is replaced. */
-static kt_status learn_feedback(kt_learner *l, uint64_t id, kt_learned *learned, kt__buf *buf,
-                                kt_error *err) {
+/* Recall and bank with one feedback more; the recall is replaced. Its keys are those of the version's adapter,
+ * where they were computed with it, else its own. */
+static kt_status learn_feedback(kt_learner *l, uint64_t id, const kt__taught_keys *keys,
+                                kt_learned *learned, kt__buf *buf, kt_error *err) {
     kt__feedback_item item;
     kt_recall *next;
     KT__STEP(kt__feedback_get(l->store, id, &item, buf, err));
-    const kt_recall_pairs pairs = {item.keys.keys, item.keys.ids, item.keys.n, id};
+    const kt__taught_key *known = kt__taught_keys_find(keys, id);
+    bool fits = known && known->n == item.keys.n;
+    const kt_recall_pairs pairs = {fits ? known->keys : item.keys.keys, item.keys.ids, item.keys.n,
+                                   id};
     KT__STEP(kt_recall_add(learned->recall, &pairs, &next, err));
     kt_recall_close(learned->recall);
     learned->recall = next;
     return bank_feedback(learned->bank, &item, id, err);
 }
 
-/* What the feedbacks of a version add; after an error the caller closes it. */
-static kt_status build_recall(kt_learner *l, uint32_t version, kt_learned *out, kt_error *err) {
+kt_status kt__learned_build(kt_learner *l, uint32_t version, const kt__taught_keys *keys,
+                            kt_learned *out, kt_error *err) {
     kt_status status;
     uint64_t *ids = NULL;
     size_t n;
@@ -63,24 +70,48 @@ static kt_status build_recall(kt_learner *l, uint32_t version, kt_learned *out, 
     KT__TRY(kt__feedback_chain(l->store, version, &ids, &n, err));
     KT__TRY(kt__bank_open(&out->bank, err));
     if (n > 0) KT__TRY(kt_recall_open(l->engine->model, &l->params.recall, &out->recall, err));
-    for (size_t i = 0; i < n; i++) KT__TRY(learn_feedback(l, ids[i], out, &buf, err));
+    for (size_t i = 0; i < n; i++) KT__TRY(learn_feedback(l, ids[i], keys, out, &buf, err));
 out:
     kt__buf_free(&buf);
     kt__free(ids);
     return status;
 }
 
+/* The keys that were computed with a published adapter; a table that is damaged is none. */
+static void read_taught_keys(kt_learner *l, uint32_t number, kt__taught_keys *out) {
+    char path[KT__FILES_PATH_MAX];
+    size_t d = (size_t)kt__engine_hparams(l->engine)->d_model;
+    kt_error err;
+    kt__buf buf;
+    if (kt__feedback_adapter_path(l->store, number, KT__VERSION_KEYS, path, sizeof path, &err) !=
+        KT_OK)
+        return;
+    kt__buf_init(&buf, KEYS_FILE_MAX);
+    kt_status status = kt__files_read(path, &buf, &err);
+    bool absent = status == KT_E_IO && err.offset == 0;
+    if (status != KT_OK ? !absent : !kt__taught_keys_read(out, d, buf.data, buf.len))
+        kt__log_line(&l->engine->model->ctx->log, KT_LOG_WARN,
+                     "%s cannot be used: what was corrected before version %u is recalled less "
+                     "surely",
+                     path, number);
+    kt__buf_free(&buf);
+}
+
 static kt_status build_version(kt_learner *l, uint32_t version, kt_learned *out, kt_error *err) {
     char path[4096];
     uint32_t number = kt__feedback_adapter(l->store, version);
+    kt__taught_keys keys = {0};
     *out = (kt_learned){.version = version};
     kt_status status;
-    KT__TRY(build_recall(l, version, out, err));
+    if (number) read_taught_keys(l, number, &keys);
+    KT__TRY(kt__learned_build(l, version, &keys, out, err));
     if (number) {
-        KT__TRY(kt__feedback_adapter_path(l->store, number, false, path, sizeof path, err));
+        KT__TRY(kt__feedback_adapter_path(l->store, number, KT__VERSION_ADAPTER, path, sizeof path,
+                                          err));
         KT__TRY(kt_adapter_open(l->engine->model, path, &out->adapter, err));
     }
 out:
+    kt__taught_keys_free(&keys);
     if (status != KT_OK) kt_learned_close(out);
     return status;
 }

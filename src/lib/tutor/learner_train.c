@@ -5,6 +5,7 @@
  * replay, and questions close to corrected ones. All is computed on a thread and a pool of its own;
  * what is served changes by one pointer, at the end, if what it was trained from is still there. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +17,9 @@
 #include "base/thread.h"
 #include "tutor/learner_state.h"
 #include "tutor/near.h"
+#include "tutor/served.h"
+#include "tutor/siblings.h"
+#include "tutor/wordings.h"
 #include "tutor/own_replay.h"
 #include "feedback/audit.h"
 #include "base/files.h"
@@ -28,6 +32,7 @@ enum {
     OWN_BY_DEFAULT = 800,
     NEAR_EACH = 2,
     NEAR_MOST = 160,
+    SIBLINGS_MOST = 40,
     STACK_BYTES = 4 << 20,
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
     ITEM_MAX = 64 << 20,
@@ -170,8 +175,11 @@ static kt_status add_rest(training_run *r) {
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
     kt_engine *engine = r->learner->engine;
     kt_status status = kt__own_replay_add(&r->lesson, engine, dir, &own, r->err);
+    if (status != KT_OK) return status;
     own.n = NEAR_MOST;
-    return status == KT_OK ? kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err) : status;
+    KT__STEP(kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err));
+    own.n = SIBLINGS_MOST;
+    return kt__siblings_add(&r->lesson, engine, &own, r->err);
 }
 
 /* All that it was trained from, and no other version served than one on top of where it began. */
@@ -216,8 +224,8 @@ static kt_status read_served(training_run *r) {
     kt__gguf *gguf = NULL;
     kt_status status;
     if (!r->info.adapter) return KT_OK;
-    KT__TRY(kt__feedback_adapter_path(r->learner->store, r->info.adapter, false, path, sizeof path,
-                                      r->err));
+    KT__TRY(kt__feedback_adapter_path(r->learner->store, r->info.adapter, KT__VERSION_ADAPTER, path,
+                                      sizeof path, r->err));
     KT__TRY(kt__gguf_open(path, &params, &gguf, r->err));
     KT__TRY(read_factors(r, gguf, where, &r->prior));
     if (!r->prior) KT__TRY(read_factors(r, gguf, other, &r->before));
@@ -285,27 +293,119 @@ out:
 
 /* ---- what is made of it ---- */
 
-/* With `changing`. What a crash leaves in the folder of versions goes when it is opened again. */
-static kt_status publish_candidate(training_run *r, const kt__buf *report) {
-    kt_learner *l = r->learner;
-    char versions[KT__FILES_PATH_MAX], dir[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX];
-    uint32_t version;
-    kt_error ignored;
+/* The candidate, where it can be served from before it is published. What a crash leaves in the folder of versions
+ * goes when it is opened again. */
+static kt_status write_candidate(training_run *r, char dir[KT__FILES_PATH_MAX],
+                                 char path[KT__FILES_PATH_MAX]) {
+    char versions[KT__FILES_PATH_MAX];
+    KT__STEP(kt__files_path(versions, r->learner->params.dir, "versions", r->err));
+    KT__STEP(kt__files_path(dir, versions, "training", r->err));
+    KT__STEP(kt__files_make_dir(dir, r->err));
+    KT__STEP(kt__files_path(path, dir, "adapter.gguf", r->err));
+    return kt__factors_write(r->candidate, r->on.net->hp.arch, NULL, path, r->err);
+}
+
+static kt_status chain_now(training_run *r, kt__feedback_info *now, uint64_t **ids, size_t *n) {
+    kt__feedback_get_info(r->learner->store, now);
+    return kt__feedback_chain(r->learner->store, now->version, ids, n, r->err);
+}
+
+/* What was taught is asked of what is served, and of what would be. */
+static kt_status count_taught(training_run *r, uint32_t version, const uint64_t *ids, size_t n,
+                              kt_adapter *adapter, const kt__taught_keys *keys) {
+    const kt__tutor_patience patience = {not_cancelled, r};
+    kt__served_count before, after;
+    kt_learned served, next = {.version = version};
     kt_status status;
+    KT__STEP(kt_learner_get(r->learner, KT_VERSION_SERVED, &served, r->err));
+    KT__TRY(kt__served_ask(r->learner, &served, ids, n, &patience, &before, r->err));
+    KT__TRY(kt__learned_build(r->learner, version, keys, &next, r->err));
+    next.adapter = kt_adapter_hold(adapter);
+    KT__TRY(kt__served_ask(r->learner, &next, ids, n, &patience, &after, r->err));
+    r->report.n_taught = after.n_asked;
+    r->report.taught_before = before.n_right;
+    r->report.taught_after = after.n_right;
+out:
+    kt_learned_close(&served);
+    kt_learned_close(&next);
+    return status;
+}
+
+/* The last condition: nothing that was taught is answered worse than before. */
+static kt_status judge_served(training_run *r, kt_adapter *adapter, kt__taught_keys *keys) {
+    const kt__tutor_patience patience = {not_cancelled, r};
+    kt__learn_report *report = &r->report;
+    kt__feedback_info now;
+    uint64_t *ids = NULL;
+    size_t n;
+    kt_status status;
+    KT__TRY(chain_now(r, &now, &ids, &n));
+    KT__TRY(kt__taught_keys_add(keys, r->learner, adapter, ids, n, &patience, r->err));
+    KT__TRY(count_taught(r, now.version, ids, n, adapter, keys));
+    if (report->taught_after >= report->taught_before) goto out;
+    report->publish = false;
+    snprintf(report->why, sizeof report->why,
+             "of %d corrections what is served answers %d word for word, and would answer %d",
+             report->n_taught, report->taught_before, report->taught_after);
+out:
+    kt__free(ids);
+    return status;
+}
+
+/* With `changing`. What was taught meanwhile is given keys of the adapter, too. */
+static kt_status publish_candidate(training_run *r, const char *path, kt_adapter *adapter,
+                                   kt__taught_keys *keys, const kt__buf *report) {
+    kt_learner *l = r->learner;
+    kt__feedback_info now;
+    uint64_t *ids = NULL;
+    size_t n;
+    uint32_t version;
+    kt_status status;
+    kt__buf file;
+    kt__buf_init(&file, (size_t)1 << 30);
     KT__TRY(check_still_there(r));
-    KT__TRY(kt__files_path(versions, l->params.dir, "versions", r->err));
-    KT__TRY(kt__files_path(dir, versions, "training", r->err));
-    KT__TRY(kt__files_make_dir(dir, r->err));
-    KT__TRY(kt__files_path(path, dir, "adapter.gguf", r->err));
-    status = kt__factors_write(r->candidate, r->on.net->hp.arch, NULL, path, r->err);
-    if (status == KT_OK)
-        status = kt__feedback_publish(l->store, path, report->data, report->len,
-                                      r->report.quality_delta, &version, r->err);
-    if (kt__files_remove_tree(dir, &ignored) != KT_OK && status == KT_OK) status = KT_OK;
-    KT__TRY(status);
+    KT__TRY(chain_now(r, &now, &ids, &n));
+    KT__TRY(kt__taught_keys_add(keys, l, adapter, ids, n, NULL, r->err));
+    kt__taught_keys_write(keys, (size_t)r->on.net->hp.d_model, &file);
+    if (file.failed) {
+        status = kt__fail_nomem(r->err, "the keys of what was taught", file.len);
+        goto out;
+    }
+    const kt__feedback_adapter_files files = {.adapter = path,
+                                              .report = report->data,
+                                              .n_report = report->len,
+                                              .keys = file.data,
+                                              .n_keys = keys->n ? file.len : 0,
+                                              .quality = r->report.quality_delta};
+    KT__TRY(kt__feedback_publish(l->store, &files, &version, r->err));
     KT__TRY(kt__learned_serve(l, r->err));
     r->out->published = true;
 out:
+    kt__buf_free(&file);
+    kt__free(ids);
+    return status;
+}
+
+/* Judged as it would be served, and published. */
+static kt_status serve_candidate(training_run *r, kt__buf *report) {
+    char dir[KT__FILES_PATH_MAX] = "", path[KT__FILES_PATH_MAX];
+    kt_adapter *adapter = NULL;
+    kt__taught_keys keys = {0};
+    kt_error ignored;
+    kt_status status;
+    KT__TRY(write_candidate(r, dir, path));
+    KT__TRY(kt_adapter_open(r->learner->engine->model, path, &adapter, r->err));
+    KT__TRY(judge_served(r, adapter, &keys));
+    kt__learn_report_json(&r->report, report);
+    if (!r->report.publish || report->failed) goto out;
+    pthread_mutex_lock(&r->learner->changing);
+    status = publish_candidate(r, path, adapter, &keys, report);
+    pthread_mutex_unlock(&r->learner->changing);
+out:
+    bool removed = !dir[0] || kt__files_remove_tree(dir, &ignored) == KT_OK;
+    (void)removed; /* what is left goes at the next opening */
+    kt_adapter_close(adapter);
+    kt__taught_keys_free(&keys);
     return status;
 }
 
@@ -315,18 +415,15 @@ static kt_status conclude_run(training_run *r) {
     kt_status status = KT_OK;
     kt__buf report;
     kt__buf_init(&report, 1 << 16);
-    kt__learn_report_json(&r->report, &report);
+    if (r->report.publish)
+        KT__TRY(serve_candidate(r, &report));
+    else
+        kt__learn_report_json(&r->report, &report);
     if (report.failed) {
         status = kt__fail_nomem(r->err, "the report", 0);
         goto out;
     }
-    pthread_mutex_lock(&l->changing);
-    if (r->report.publish)
-        status = publish_candidate(r, &report);
-    else
-        kt__feedback_audit(l->params.dir, "refused", 0, r->info.version);
-    pthread_mutex_unlock(&l->changing);
-    if (status != KT_OK) goto out;
+    if (!r->report.publish) kt__feedback_audit(l->params.dir, "refused", 0, r->info.version);
     kt__feedback_get_info(l->store, &now);
     r->out->version = now.version;
     r->out->report = kt__strdup(report.data);
@@ -389,6 +486,7 @@ static kt_status run_training(training_run *r) {
     KT__STEP(kt__learn_check(&r->settings, r->err));
     KT__STEP(charge_bytes(r, r->settings.bytes_max));
     KT__STEP(add_feedback(r));
+    KT__STEP(kt__wordings_add(&r->lesson, r->learner->engine->model, r->settings.seed, r->err));
     KT__STEP(
         kt__gate_may_pass(r->lesson.samples, r->lesson.n, &r->settings, &may, &r->report, r->err));
     if (!may) return conclude_run(r); /* said at once: nothing is written or trained for it */

@@ -1,0 +1,16 @@
+/* What a model writes after given tokens, for its lessons.
+ *
+ * Owns: a request of low priority that waits where the queue is full. One thread; besides others that use the engine,
+ * or driving it where no thread does. */
+#ifndef KT_TUTOR_ASKED_H
+#define KT_TUTOR_ASKED_H
+
+#include "tutor/lesson.h"
+
+/* out[*n_out], at most cap: the tokens that follow ids[n], to the end of turn, which is not among them; *ended: there was
+ * one. KT_E_CANCELLED. */
+kt_status kt__asked_write(kt_engine *engine, const kt__lesson_own *own, const int32_t *ids,
+                          size_t n, float temperature, uint64_t seed, int32_t *out, size_t cap,
+                          size_t *n_out, bool *ended, kt_error *err) KT_CHECKED;
+
+#endif

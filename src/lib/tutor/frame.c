@@ -1,0 +1,53 @@
+#include "tutor/frame.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+void kt__frame_free(kt__frame *f) {
+    kt__free(f->ahead);
+    kt__free(f->after);
+}
+
+static kt_status encode_part(const kt_model *model, const char *text, size_t len, int32_t **ids,
+                             size_t *n, kt_error *err) {
+    *ids = kt__calloc(len + 8, sizeof **ids);
+    if (!*ids) return kt__fail_nomem(err, "a prompt's tokens", len);
+    return kt_tokenize(model, text, len, KT_TOK_PARSE_SPECIAL, *ids, len + 8, n, err);
+}
+
+kt_status kt__frame_find(const kt_model *model, kt__frame *f, kt_error *err) {
+    static const char mark[] = "kentang-marks-this";
+    const kt_message message = {"user", mark};
+    char *text = NULL;
+    size_t len = 0;
+    *f = (kt__frame){0};
+    if (!model->template_text) return KT_OK;
+    kt_status status = kt_chat_render(model, &message, 1, KT_CHAT_GENERATE, &text, &len, err);
+    const char *at = status == KT_OK ? strstr(text, mark) : NULL;
+    if (at) {
+        size_t n = (size_t)(at - text), end = n + sizeof mark - 1;
+        status = encode_part(model, text, n, &f->ahead, &f->n_ahead, err);
+        if (status == KT_OK)
+            status = encode_part(model, at + sizeof mark - 1, len - end, &f->after, &f->n_after,
+                                 err);
+    }
+    kt_free(text);
+    return status;
+}
+
+bool kt__frame_question(const kt__frame *f, const kt_model *model, const kt__sample *s,
+                        size_t *begin, size_t *end) {
+    size_t n = 0;
+    while (n < (size_t)s->n && !s->mask[n]) n++;
+    *begin = f->n_ahead;
+    if (n <= f->n_ahead + f->n_after) return false;
+    *end = n - f->n_after;
+    if (memcmp(s->ids, f->ahead, f->n_ahead * sizeof *s->ids) != 0 ||
+        memcmp(s->ids + *end, f->after, f->n_after * sizeof *s->ids) != 0)
+        return false;
+    for (size_t i = *begin; i < *end; i++)
+        if (kt_token_is_eog(model, s->ids[i])) return false;
+    return true;
+}

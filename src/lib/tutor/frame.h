@@ -1,0 +1,21 @@
+/* What a chat template writes around a first question.
+ *
+ * Owns: these tokens, and finding a question between them. Any thread. */
+#ifndef KT_TUTOR_FRAME_H
+#define KT_TUTOR_FRAME_H
+
+#include "tutor/lesson.h"
+
+/* Ahead of the question, and after it up to the answer; none of a model without a template. */
+typedef struct kt__frame {
+    int32_t *ahead, *after;
+    size_t n_ahead, n_after;
+} kt__frame;
+
+kt_status kt__frame_find(const kt_model *model, kt__frame *out, kt_error *err) KT_CHECKED;
+void kt__frame_free(kt__frame *frame);
+/* Where the question is in a sample's prompt; false: it is not the first one of a conversation. */
+bool kt__frame_question(const kt__frame *frame, const kt_model *model, const kt__sample *sample,
+                        size_t *begin, size_t *end);
+
+#endif
