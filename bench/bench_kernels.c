@@ -5,24 +5,32 @@
  * measurement is the median of passes over rows split evenly among plain threads; no thread pool
  * takes part. Figures mean something only on a quiet machine.
  *
+ * Prefetches are given as NEAR+FAR bytes, as kt__prefetch has them. The passes of several alternate,
+ * so that a slow minute strikes all alike. The share is of what this machine allows: for weights
+ * from memory the slower of reading them (a plain loop over the same buffer) and multiplying at the
+ * tier's peak, from cache the peak alone.
+ *
  *   bench_kernels [--tier T] [--type Q] [--threads N] [--cols N] [--mb N] [--ms N] [--chunk-kb N]
- * [--tok LIST]
- *                 [--family rowdot|gemm|exact] [--from dram|cache] [--huge] [--no-check] */
+ *                 [--tok 1,2,4] [--family rowdot|gemm|exact] [--from dram|cache]
+ *                 [--prefetch NEAR+FAR,...] [--pages small|huge|file] [--no-check] */
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../tests/kernels_data.h"
 #include "base/clock.h"
 
-enum { MAX_THREADS = 64, MAX_PASSES = 1000, MAX_TOK = 512, CHECK_ROWS = 70 };
+enum { MAX_THREADS = 64, MAX_PASSES = 1000, MAX_TOK = 512, MAX_PREFETCH = 24, CHECK_ROWS = 70 };
 
 typedef struct options {
-    const char *tier, *type, *family, *from, *tok;
+    const char *tier, *type, *family, *from, *tok, *pages;
     int threads, cols, mb, ms, chunk_kb;
-    bool huge, check;
+    kt__prefetch prefetch[MAX_PREFETCH];
+    int n_prefetch; /* 0: what the tier takes on this processor */
+    bool check;
 } options;
 
 /* One product over a window of rows, shared by the threads of a measurement. */
@@ -106,21 +114,31 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median time of one pass; each pass moves on in the buffer, so that weights from memory stay cold.
- */
-static double measure(job *j, worker *workers, int ms) {
-    double times[MAX_PASSES], total = 0;
+static double next_pass_ns(job *j, worker *workers) {
+    j->first += j->rows;
+    if (j->first + j->rows > j->mm.n_row) j->first = 0;
+    return pass_ns(j, workers);
+}
+
+/* Median time of one pass with each prefetch; each pass moves on in the buffer, so that weights from
+ * memory stay cold. */
+static void measure(job *j, worker *workers, const options *opt, double median[MAX_PREFETCH]) {
+    static double times[MAX_PREFETCH][MAX_PASSES];
+    double total = 0;
     int n = 0;
     j->first = 0;
     pass_ns(j, workers); /* the first pass meets cold tables and pages */
-    while (n < MAX_PASSES && (n < 3 || total < 1e6 * ms)) {
-        j->first += j->rows;
-        if (j->first + j->rows > j->mm.n_row) j->first = 0;
-        times[n] = pass_ns(j, workers);
-        total += times[n++];
+    for (; n < MAX_PASSES && (n < 3 || total < 1e6 * opt->ms * opt->n_prefetch); n++) {
+        for (int i = 0; i < opt->n_prefetch; i++) {
+            j->mm.prefetch = opt->prefetch[i];
+            times[i][n] = next_pass_ns(j, workers);
+            total += times[i][n];
+        }
     }
-    qsort(times, (size_t)n, sizeof *times, by_value);
-    return times[n / 2];
+    for (int i = 0; i < opt->n_prefetch; i++) {
+        qsort(times[i], (size_t)n, sizeof(double), by_value);
+        median[i] = times[i][n / 2];
+    }
 }
 
 /* ---- peak ---- */
@@ -169,6 +187,7 @@ typedef struct workload {
     uint8_t *w, *act;
     size_t w_bytes, row_bytes, act_row_bytes;
     int n_row, n_col;
+    double read_gbs; /* of the weights' buffer */
 } workload;
 
 static int cols_for(kt__type type, int wanted) {
@@ -176,14 +195,67 @@ static int cols_for(kt__type type, int wanted) {
     return wanted / block * block > 0 ? wanted / block * block : block;
 }
 
-static uint8_t *big_alloc(size_t bytes, bool huge) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        perror("mmap");
-        exit(3);
+static void give_up(const char *call) {
+    perror(call);
+    exit(3);
+}
+
+/* Memory in pages of the kind asked for; of a file: one that is written, without a name. */
+static uint8_t *big_alloc(size_t bytes, const char *pages) {
+    int fd = -1;
+    if (strcmp(pages, "file") == 0) {
+        char path[] = "/tmp/bench_kernels-XXXXXX";
+        fd = mkstemp(path);
+        if (fd < 0 || unlink(path) != 0 || ftruncate(fd, (off_t)bytes) != 0) give_up(path);
     }
-    madvise(p, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (p == MAP_FAILED) give_up("mmap");
+    if (fd >= 0) close(fd);
+    madvise(p, bytes, strcmp(pages, "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return p;
+}
+
+/* ---- reading alone ---- */
+
+typedef uint64_t read_lane __attribute__((vector_size(64), may_alias));
+
+typedef struct read_share {
+    const uint8_t *from;
+    size_t bytes;
+    uint64_t sum;
+    pthread_t thread;
+} read_share;
+
+static void *read_main(void *arg) {
+    read_share *share = arg;
+    read_lane a = {0}, b = {0};
+    for (size_t i = 0; i + 128 <= share->bytes; i += 128) {
+        __builtin_prefetch(share->from + i + 8192, 0, 2);
+        __builtin_prefetch(share->from + i + 8256, 0, 2);
+        a += *(const read_lane *)(const void *)(share->from + i);
+        b += *(const read_lane *)(const void *)(share->from + i + 64);
+    }
+    share->sum = (a ^ b)[0];
+    return NULL;
+}
+
+/* GB/s of all threads: the best of seven passes. */
+static double read_gbs(const workload *l, int threads) {
+    read_share shares[MAX_THREADS];
+    size_t part = l->w_bytes / (size_t)threads / 4096 * 4096;
+    double best = 0;
+    for (int pass = 0; pass < 7; pass++) {
+        int64_t start = kt__now_ns();
+        for (int i = 0; i < threads; i++) {
+            shares[i] = (read_share){.from = l->w + part * (size_t)i, .bytes = part};
+            pthread_create(&shares[i].thread, NULL, read_main, &shares[i]);
+        }
+        for (int i = 0; i < threads; i++) pthread_join(shares[i].thread, NULL);
+        double gbs = (double)(part * (size_t)threads) / (double)(kt__now_ns() - start);
+        if (gbs > best) best = gbs;
+    }
+    return best;
 }
 
 static workload workload_open(kt__type type, const options *opt) {
@@ -194,7 +266,7 @@ static workload workload_open(kt__type type, const options *opt) {
     l.n_row = (int)((size_t)opt->mb * 1000000 / l.row_bytes) / 32 * 32;
     if (l.n_row < 96) l.n_row = 96;
     l.w_bytes = l.row_bytes * (size_t)l.n_row;
-    l.w = big_alloc(l.w_bytes + 4096, opt->huge);
+    l.w = big_alloc(l.w_bytes + 4096, opt->pages);
     kd_blocks_kind blocks = kind == KT__ACT_F32 ? KD_BLOCKS_ENCODED : KD_BLOCKS_RANDOM;
     size_t some = l.row_bytes * 96; /* these rows, then copies of them */
     for (int r = 0; r < 96; r++)
@@ -205,6 +277,7 @@ static workload workload_open(kt__type type, const options *opt) {
     /* room for the widest kind of activations: the exact product takes f32 */
     size_t widest = kt__act_layout_of(KT__ACT_F32, l.n_col).row_bytes;
     l.act = aligned_alloc(64, widest * MAX_TOK);
+    l.read_gbs = read_gbs(&l, opt->threads);
     return l;
 }
 
@@ -286,31 +359,50 @@ static int window_rows(const workload *l, job *j, worker *workers, bool dram, in
     return whole < j->rows ? j->rows : whole;
 }
 
+/* The share of what the machine allows; 0: nothing is known. */
+static double share_of_limit(const workload *l, const job *j, bool dram, double ns, double peak) {
+    double macs = (double)j->rows * l->n_col * j->mm.n_tok;
+    double read_ns = dram ? (double)l->row_bytes * j->rows / l->read_gbs : 0;
+    double mac_ns = peak > 0 ? macs / peak : 0;
+    return (read_ns > mac_ns ? read_ns : mac_ns) / ns;
+}
+
+static void print_row(const workload *l, const job *j, const char *tier, const char *family,
+                      bool dram, kt__prefetch prefetch, double ns, double peak) {
+    double weights = (double)j->rows * l->n_col;
+    bool fixed = kt__type_get(l->type)->act != KT__ACT_F32 && strcmp(family, "exact") != 0;
+    char ahead[24];
+    snprintf(ahead, sizeof ahead, "%d+%d", prefetch.near, prefetch.far);
+    printf("%-8s %-7s %-6s %-5s %4d %11s %9.1f %9.2f %9.1f", tier, kt__type_get(l->type)->name,
+           family, dram ? "dram" : "cache", j->mm.n_tok, ahead, weights * j->mm.n_tok / ns,
+           (double)l->row_bytes * j->rows / ns, ns * j->threads / (weights / 256));
+    double share = share_of_limit(l, j, dram, ns, fixed ? peak : 0);
+    if (share > 0)
+        printf(" %6.1f%%\n", 100 * share);
+    else
+        printf("       -\n");
+    fflush(stdout);
+}
+
 static void bench_one(const workload *l, const kt__kernels *tier, const char *family, bool dram,
                       int n_tok, double peak, const options *opt) {
     worker workers[MAX_THREADS];
+    double ns[MAX_PREFETCH];
     job j = {.mm = mm_of(l, n_tok),
              .fn = function_of(tier, l->type, family),
              .threads = opt->threads,
              .scratch_bytes = tier->mm_scratch_bytes};
+    j.mm.prefetch = opt->prefetch[0];
     j.chunk_rows = (int)((size_t)opt->chunk_kb * 1000 / l->row_bytes) / 32 * 32;
     if (j.chunk_rows < 32) j.chunk_rows = 32;
     workers_start(&j, workers);
     set_window(&j, window_rows(l, &j, workers, dram, n_tok));
     if (!dram) j.mm.n_row = j.rows; /* the same rows each pass */
-    double ns = measure(&j, workers, opt->ms);
+    measure(&j, workers, opt, ns);
     workers_stop(&j, workers);
     free(j.mm.out);
-    double weights = (double)j.rows * l->n_col;
-    double gmacs = weights * n_tok / ns;
-    printf("%-8s %-7s %-6s %-5s %4d %9.1f %9.2f %9.1f", tier->name, kt__type_get(l->type)->name,
-           family, dram ? "dram" : "cache", n_tok, gmacs, (double)l->row_bytes * j.rows / ns,
-           ns * opt->threads / (weights / 256));
-    if (kt__type_get(l->type)->act == KT__ACT_F32 || strcmp(family, "exact") == 0)
-        printf("       -\n");
-    else
-        printf(" %6.1f%%\n", 100 * gmacs / peak);
-    fflush(stdout);
+    for (int i = 0; i < opt->n_prefetch; i++)
+        print_row(l, &j, tier->name, family, dram, opt->prefetch[i], ns[i], peak);
 }
 
 /* Numbers of `list` ("1,2,4") or of the family's own. */
@@ -349,17 +441,27 @@ static bool bench_family(workload *l, const kt__kernels *tier, const char *famil
     return true;
 }
 
-static bool bench_tier(const kt__kernels *tier, const options *opt) {
+static void default_prefetch(const kt__kernels *tier, options *opt) {
+    kt__cpu cpu;
+    kt__cpu_detect(&cpu);
+    opt->prefetch[0] = kt__kernels_prefetch(tier, &cpu);
+    opt->n_prefetch = 1;
+}
+
+static bool bench_tier(const kt__kernels *tier, options opt_of_all) {
     static const char *const families[] = {"rowdot", "gemm", "exact"};
+    options *opt = &opt_of_all;
+    if (!opt->n_prefetch) default_prefetch(tier, opt);
     double peak = peak_gmacs(tier, opt->threads);
     bool ok = true;
     printf("# tier %s, %d thread(s), %d columns, %d MB of weights; peak_i8 %.1f GMAC/s\n",
            tier->name, opt->threads, opt->cols, opt->mb, peak);
-    printf("%-8s %-7s %-6s %-5s %4s %9s %9s %9s %7s\n", "tier", "type", "family", "from", "tok",
-           "GMAC/s", "GB/s", "ns/256w", "peak");
+    printf("%-8s %-7s %-6s %-5s %4s %11s %9s %9s %9s %7s\n", "tier", "type", "family", "from",
+           "tok", "ahead", "GMAC/s", "GB/s", "ns/256w", "limit");
     for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
         if (opt->type && strcasecmp(opt->type, kt__type_get(type)->name) != 0) continue;
         workload l = workload_open(type, opt);
+        printf("# %s: %.1f GB/s read alone\n", kt__type_get(type)->name, l.read_gbs);
         for (int f = 0; f < 3; f++) {
             if (opt->family ? strcmp(opt->family, families[f]) != 0 : f == 2) continue;
             ok = bench_family(&l, tier, families[f], peak, opt) && ok;
@@ -374,16 +476,29 @@ static int usage(void) {
         stderr,
         "usage: bench_kernels [--tier T] [--type Q] [--threads N] [--cols N] [--mb N] [--ms N]\n"
         "       [--chunk-kb N] [--tok 1,2,4] [--family rowdot|gemm|exact] [--from dram|cache]\n"
-        "       [--huge] [--no-check]\n");
+        "       [--prefetch NEAR+FAR,...] [--pages small|huge|file] [--no-check]\n");
     return 2;
+}
+
+static bool parse_prefetch(const char *text, options *opt) {
+    for (opt->n_prefetch = 0; opt->n_prefetch < MAX_PREFETCH; text++) {
+        unsigned near, far;
+        int used = 0;
+        if (sscanf(text, "%u+%u%n", &near, &far, &used) != 2 || near > UINT16_MAX ||
+            far > UINT16_MAX)
+            return false;
+        opt->prefetch[opt->n_prefetch++] = (kt__prefetch){(uint16_t)near, (uint16_t)far};
+        text += used;
+        if (!*text) return true;
+        if (*text != ',') return false;
+    }
+    return false;
 }
 
 static bool parse(int argc, char **argv, options *opt) {
     for (int i = 1; i < argc; i++) {
         const char *key = argv[i];
-        if (strcmp(key, "--huge") == 0)
-            opt->huge = true;
-        else if (strcmp(key, "--no-check") == 0)
+        if (strcmp(key, "--no-check") == 0)
             opt->check = false;
         else if (i + 1 == argc)
             return false;
@@ -397,7 +512,11 @@ static bool parse(int argc, char **argv, options *opt) {
             opt->from = argv[++i];
         else if (strcmp(key, "--tok") == 0)
             opt->tok = argv[++i];
-        else if (strcmp(key, "--threads") == 0)
+        else if (strcmp(key, "--pages") == 0)
+            opt->pages = argv[++i];
+        else if (strcmp(key, "--prefetch") == 0) {
+            if (!parse_prefetch(argv[++i], opt)) return false;
+        } else if (strcmp(key, "--threads") == 0)
             opt->threads = atoi(argv[++i]);
         else if (strcmp(key, "--cols") == 0)
             opt->cols = atoi(argv[++i]);
@@ -416,12 +535,17 @@ static bool parse(int argc, char **argv, options *opt) {
 }
 
 int main(int argc, char **argv) {
-    options opt = {
-        .threads = 1, .cols = 1536, .mb = 256, .ms = 200, .chunk_kb = 900, .check = true};
+    options opt = {.threads = 1,
+                   .cols = 1536,
+                   .mb = 256,
+                   .ms = 200,
+                   .chunk_kb = 900,
+                   .check = true,
+                   .pages = "small"};
     if (!parse(argc, argv, &opt)) return usage();
     (void)kt__fpenv_enter();
     bool ok = true;
     for (const kt__kernels **tier = kd_tiers_of(opt.tier); *tier; tier++)
-        ok = bench_tier(*tier, &opt) && ok;
+        ok = bench_tier(*tier, opt) && ok;
     return ok ? 0 : 1;
 }

@@ -261,6 +261,25 @@ static void test_store_clamps(void **state) {
 
 /* ---- the choice of a tier ---- */
 
+static kt__prefetch prefetch_of(const char *tier, const char *vendor) {
+    kt__cpu cpu = {0};
+    kt__kernels kernels = {.name = tier};
+    snprintf(cpu.vendor, sizeof cpu.vendor, "%s", vendor);
+    return kt__kernels_prefetch(&kernels, &cpu);
+}
+
+static void test_prefetch(void **state) {
+    (void)state;
+    int count;
+    const kt__tier *tiers = kt__tiers(&count);
+    for (int i = 0; i < count; i++) assert_true(prefetch_of(tiers[i].name, "").near > 0);
+    assert_int_equal(prefetch_of("avx512", "AuthenticAMD").near, 8192);
+    assert_int_equal(prefetch_of("avx512", "AuthenticAMD").far, 0);
+    assert_int_equal(prefetch_of("avx512", "GenuineIntel").near, 1024);
+    assert_int_equal(prefetch_of("avx512", "GenuineIntel").far, 8192);
+    assert_int_equal(prefetch_of("avx2", "GenuineIntel").far, 0); /* not measured */
+}
+
 static void test_select(void **state) {
     (void)state;
     kt__cpu none = {0}, all;
@@ -321,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_store_clamps),
         cmocka_unit_test(test_select),
+        cmocka_unit_test(test_prefetch),
         cmocka_unit_test(test_tables_are_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,8 @@ static void compare(bench *b, const mm_case *c, uint64_t seed) {
     if (c->bias) mm.bias = b->bias;
     fill_weights(b, c, &rng, &mm);
     if (seed % 2) mm.next = mm.w;
+    const kt__prefetch ahead[] = {{0, 0}, {8192, 0}, {0, 2048}, {1024, 8192}, {64, UINT16_MAX}};
+    mm.prefetch = ahead[seed % (sizeof ahead / sizeof *ahead)];
     int filled = -1;
     kt__mm_fn *computed = NULL; /* the reference's rowdot and gemm are one function */
     for (family f = ROWDOT; f < FAMILIES; f++) {

@@ -59,6 +59,29 @@ static void list_supported(const kt__cpu *cpu, char *out, size_t size) {
     }
 }
 
+typedef struct prefetch_row {
+    const char *tier, *vendor; /* NULL: any */
+    kt__prefetch prefetch;
+} prefetch_row;
+
+/* The first that fits. */
+static const prefetch_row prefetches[] = {
+    {"avx512", "GenuineIntel", {1024, 8192}},
+    {"sse41", NULL, {2048, 0}},
+    {"neon", NULL, {2048, 0}},
+    {"dotprod", NULL, {2048, 0}},
+    {"i8mm", NULL, {2048, 0}},
+    {NULL, NULL, {8192, 0}},
+};
+
+kt__prefetch kt__kernels_prefetch(const kt__kernels *kernels, const kt__cpu *cpu) {
+    const prefetch_row *row = prefetches;
+    while ((row->tier && strcmp(row->tier, kernels->name) != 0) ||
+           (row->vendor && strcmp(row->vendor, cpu->vendor) != 0))
+        row++;
+    return row->prefetch;
+}
+
 static const kt__tier *best_tier(const kt__cpu *cpu) {
     int i = N_TIER - 1;
     while (i > 0 && !tiers[i].supported(cpu)) i--;

@@ -26,4 +26,8 @@ const kt__tier *kt__tiers(int *count);
 kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__kernels **out,
                              char *why, size_t why_size, kt_error *err) KT_CHECKED;
 
+/* How rowdot prefetches best in this tier on this processor, by a table of measurements
+ * (docs/TUNING.md). */
+kt__prefetch kt__kernels_prefetch(const kt__kernels *kernels, const kt__cpu *cpu);
+
 #endif

@@ -38,6 +38,12 @@ kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 
 /* ---- matrix products ---- */
 
+/* How many bytes ahead of its reads rowdot prefetches quantised weights: `near` into the first-level
+ * cache, `far` into the second; 0: not. It never changes a result. */
+typedef struct kt__prefetch {
+    uint16_t near, far;
+} kt__prefetch;
+
 /* out[t][r] = (sum_k w[r][k] * act[t][k] + bias[r]) + residual[t][r], for r < n_row, t < n_tok; an
  * absent term is left out. The order of operations is the contract's, whatever n_row and n_tok. */
 typedef struct kt__mm {
@@ -54,6 +60,7 @@ typedef struct kt__mm {
     const float *residual; /* residual[t * ld_residual + r] or NULL; may be out itself */
     size_t ld_residual;
     const uint8_t *next; /* bytes this worker will probably read next (prefetch), or NULL */
+    kt__prefetch prefetch;
 } kt__mm;
 
 /* scratch: 64-byte aligned, kt__kernels.mm_scratch_bytes, one per worker */

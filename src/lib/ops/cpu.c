@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "host/pages.h"
+#include "kernels/dispatch.h"
 
 enum { CACHE_LINE = 64 };
 
@@ -88,6 +89,12 @@ static const kt__ops cpu_ops = {
     .finite = kt__cpu_finite,
 };
 
+static kt__prefetch prefetch_here(const kt__kernels *kernels) {
+    kt__cpu cpu;
+    kt__cpu_detect(&cpu);
+    return kt__kernels_prefetch(kernels, &cpu);
+}
+
 kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
                          const kt__blas *blas, const kt__dev_limits *limits, kt__dev **out,
                          kt_error *err) {
@@ -98,6 +105,7 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->ops = &cpu_ops;
     dev->pool = pool;
     dev->kernels = kernels;
+    dev->prefetch = prefetch_here(kernels);
     dev->exact = exact;
     dev->blas = exact ? NULL : blas;
     dev->limits = *limits;

@@ -22,6 +22,7 @@ struct kt__dev {
     const kt__ops *ops;
     kt__pool *pool;
     const kt__kernels *kernels;
+    kt__prefetch prefetch;
     bool exact;
     const kt__blas *blas; /* or NULL */
     int n_threads;

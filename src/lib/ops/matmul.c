@@ -21,6 +21,7 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
         .residual = residual,
         .ld_residual = ld_out,
         .next = next,
+        .prefetch = dev->prefetch,
     };
     const kt__mm_kernels *fns = k->mm[w->type];
     kt__mm_fn *fn = acts->n_tok >= fns->gemm_min_tok ? fns->gemm : fns->rowdot;
