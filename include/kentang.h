@@ -303,6 +303,25 @@ KT_API kt_status KT_CHECKED kt_model_open_demo(kt_ctx *ctx, const kt_model_param
 KT_API void kt_model_close(kt_model *model);
 KT_API void kt_model_get_info(const kt_model *model, kt_model_info *out);
 
+/* In which pages a model's files lie. The bytes of one that was written or downloaded since the
+ * system started are in small pages of the page cache; many processors read them slower than large
+ * ones, for which the file must be read from its disk again. */
+typedef struct kt_pages_info {
+    uint64_t bytes;        /* of the files, or of their copies in memory */
+    uint64_t mapped_bytes; /* of these, in this process's page tables */
+    uint64_t large_bytes;  /* of these, by large pages */
+    bool running;          /* kt_model_start_pages is at work */
+    const char *ended;     /* what it came to, in words; "" before */
+} kt_pages_info;
+/* A thread of the lowest priority looks, while nothing was computed in the context for a quarter of
+ * a second, in which pages the mapped files lie. Where that is mostly in small ones it drops them
+ * from the page cache and reads them again, 16 MiB at a time. It leaves them as they are where the
+ * disk gives less than 400 MB/s, and where another process maps the file. Begins it; nothing happens
+ * where it was begun before. KT_E_NOMEM: no thread. Any thread. */
+KT_API kt_status KT_CHECKED kt_model_start_pages(kt_model *model, kt_error *err);
+/* Takes some milliseconds for each GB. Any thread. */
+KT_API void kt_model_get_pages(const kt_model *model, kt_pages_info *out);
+
 /* ---- adapters --------------------------------------------------------------------------------
  *
  * Low-rank adapters (LoRA, Hu et al. 2021) for a model whose weights do not change: to each
@@ -1566,6 +1585,7 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
 /* All of them. */
 #define KT_STRUCT_LIST(X) \
     X(kt_error) X(kt_ctx_params) X(kt_heat) X(kt_model_params) X(kt_model_info)                 \
+    X(kt_pages_info)                                                                            \
     X(kt_adapter_info) X(kt_adapter_use) X(kt_engine_params) X(kt_engine_info) X(kt_mem_plan)   \
     X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params)            \
     X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \

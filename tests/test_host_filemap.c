@@ -40,6 +40,45 @@ static void make_file(char path[96], const char *name, size_t size) {
     assert_int_equal(fclose(f), 0);
 }
 
+static size_t pages_in_memory(const char *path, size_t size) {
+    unsigned char present[1024];
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    assert_true(size / 4096 <= sizeof present);
+    assert_int_equal(mincore(p, size, present), 0);
+    for (size_t i = 0; i < size / 4096; i++) n += present[i] & 1;
+    munmap(p, size);
+    close(fd);
+    return n;
+}
+
+static void drop_pages(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fsync(fd), 0);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    close(fd);
+}
+
+/* Or the model would be in memory twice. */
+static void test_a_copy_leaves_no_pages(void **state) {
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    char path[96];
+    kt__filemap map;
+    kt_error err;
+    make_file(path, "b", SIZE);
+    drop_pages(path);
+    if (pages_in_memory(path, SIZE) == 0) { /* not in tmpfs */
+        assert_int_equal(kt__filemap_open(path, false, false, &map, &err), KT_OK);
+        assert_int_equal(map.data[SIZE - 1], (SIZE - 1) % 251);
+        assert_true(pages_in_memory(path, SIZE) < 16);
+        kt__filemap_close(&map);
+    }
+    unlink(path);
+}
+
 static void test_map_and_copy_hold_the_file(void **state) {
     (void)state;
     char path[96];
@@ -227,6 +266,7 @@ static void test_guard_table_full_is_no_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map_and_copy_hold_the_file),
+        cmocka_unit_test(test_a_copy_leaves_no_pages),
         cmocka_unit_test(test_refusals_name_the_file),
         cmocka_unit_test(test_mlock_refusal_names_the_limit),
         cmocka_unit_test(test_check_sees_truncation),

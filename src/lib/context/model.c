@@ -191,6 +191,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     model->params = *params;
     KT__TRY(kt__fingerprint_create(&model->fingerprint, err));
     KT__TRY(kt__full_hash_create(gguf, &ctx->activity, &model->full_hash, err));
+    KT__TRY(kt__page_job_create(gguf, &ctx->activity, &model->page_job, err));
     KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
     KT__TRY(load_text(model, err));
@@ -255,6 +256,7 @@ kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_mode
 void kt_model_close(kt_model *model) {
     if (!model) return;
     kt__full_hash_destroy(model->full_hash);
+    kt__page_job_destroy(model->page_job);
     kt__fingerprint_free(model->fingerprint);
     kt__held_vocab_free(atomic_load(&model->held_vocab));
     kt__chat_template_free(model->chat);
@@ -288,6 +290,15 @@ void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES
 
 void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
     kt__full_hash_get(model->full_hash, out);
+}
+
+kt_status kt_model_start_pages(kt_model *model, kt_error *err) {
+    kt__error_clear(err);
+    return kt__page_job_start(model->page_job, err);
+}
+
+void kt_model_get_pages(const kt_model *model, kt_pages_info *out) {
+    kt__page_job_get(model->page_job, out);
 }
 
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {

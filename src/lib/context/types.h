@@ -15,6 +15,7 @@
 #include "calls/calls.h"
 #include "chat/chat_template.h"
 #include "context/full_hash.h"
+#include "context/page_job.h"
 #include "host/host.h"
 #include "host/pool.h"
 #include "kv/prefix.h"
@@ -65,6 +66,7 @@ struct kt_model {
     kt_model_info info;
     atomic_int n_charged; /* engines that have charged its weights to the context */
     kt__full_hash *full_hash;
+    kt__page_job *page_job;
     struct kt__fingerprint *fingerprint;
     _Atomic(struct kt__held_vocab *) held_vocab; /* made for the first answer that needs it */
     char *strings[5];                            /* owned strings of info */

@@ -17,6 +17,7 @@
 #include "base/le.h"
 #include "base/vec.h"
 #include "gguf/reader.h"
+#include "host/relay.h"
 
 enum { WRITER_VERSION = 3, WRITER_ALIGNMENT = 32, STREAM_BUFFER = 1 << 20 };
 /* Metadata is collected in memory before it is written. */
@@ -383,6 +384,7 @@ kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) {
         goto out;
     }
     kt__sync_folder_of(w->path);
+    kt__relay_written(w->path);
     writer_free(w);
     return KT_OK;
 out:

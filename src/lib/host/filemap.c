@@ -19,7 +19,7 @@
 enum {
     COPY_ALIGN = 2 << 20,   /* so that a copy can live in huge pages */
     COPY_SPREAD = 64 << 20, /* a copy this large is a mapping of its own under any allocator */
-    READ_BYTES = 128 << 20  /* a read at a time: below the 2 GB limit of read(2) */
+    READ_BYTES = 8 << 20    /* a read at a time; the page cache need not keep it */
 };
 
 static kt_status fail_errno(kt_error *err, const char *path, const char *what) {
@@ -51,6 +51,8 @@ static kt_status map_file(kt__filemap *map, kt_error *err) {
         return kt__fail_at(err, errno == ENOMEM ? KT_E_NOMEM : KT_E_IO, map->path, UINT64_MAX,
                            "cannot map %" PRIu64 " bytes: %s; try without mmap", map->size,
                            strerror(errno));
+    /* a page that comes from the disk may be a large one; refusal costs speed only */
+    (void)madvise(data, (size_t)map->size, MADV_HUGEPAGE);
     map->data = data;
     map->mapped = true;
     map->guard_slot = kt__fault_guard_add(data, (size_t)map->size);
@@ -68,6 +70,7 @@ static kt_status read_whole(kt__filemap *map, uint8_t *data, kt_error *err) {
             return kt__fail_at(
                 err, KT_E_TRUNCATED, map->path, have,
                 "the file became shorter while it was read: %" PRIu64 " bytes expected", map->size);
+        (void)posix_fadvise(map->fd, (off_t)have, (off_t)n, POSIX_FADV_DONTNEED);
         have += (uint64_t)n;
     }
     return KT_OK;
@@ -146,4 +149,10 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) {
                            "pages of the file could not be read: it was cut short while in use, or "
                            "its disk failed; open it again");
     return KT_OK;
+}
+
+bool kt__filemap_shows_pages(const kt__filemap *map) {
+    struct stat st;
+    if (!map->mapped || fstat(map->fd, &st) != 0) return false;
+    return st.st_uid == geteuid() || geteuid() == 0 || access(map->path, W_OK) == 0;
 }

@@ -20,6 +20,7 @@
 #include "lab/synth.h"
 #include "context/types.h"
 #include "kernels/dispatch.h"
+#include "host/page_use.h"
 #include "lab/percentile.h"
 #include "term/safe_text.h"
 
@@ -456,6 +457,13 @@ static kt_status choose_threads(const bench_opts *o, list *threads, kt__affinity
 }
 
 /* One model with one tier, as the options say. */
+static void describe_pages(const kt_model *model, kt__bench_report *report) {
+    kt_pages_info pages;
+    kt_model_get_pages(model, &pages);
+    const kt__page_use use = {pages.bytes, pages.mapped_bytes, pages.large_bytes};
+    kt__page_use_text(&use, report->pages, sizeof report->pages);
+}
+
 static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench_report *report,
                                kt_error *err) {
     kt_status status;
@@ -483,6 +491,7 @@ static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench
     int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
                                                                    : largest_item(&g.gens);
     KT__TRY(measure_rows(&with, &s, m, largest_item(&g.depths) + longest, report, err));
+    describe_pages(s.model, report);
 out:
     subject_close(&s);
     kt__free(m);

@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "term/options.h"
+#include "host/filemap.h"
 #include "host/noise.h"
+#include "host/page_use.h"
 #include "host/textfile.h"
 #include "lab/advice.h"
 #include "lab/json_number.h"
@@ -58,7 +60,8 @@ typedef struct report {
     int n_tiers;
     double load_1min;
     kt__noise_report noise;
-    bool advised; /* about a model */
+    bool advised;   /* about a model */
+    char pages[64]; /* in which it lies; "" where little of it is in memory */
     kt__advice advice;
 } report;
 
@@ -118,6 +121,15 @@ static void measure_tiers(report *r, kt__pool *pool) {
         *t = (tier_peak){tiers[i].name, tiers[i].needs, tiers[i].supported(&r->cpu), 0};
         if (pool && t->supported) t->macs_one = kt__measure_i8(pool, 1, tiers[i].kernels, TIER_US);
     }
+}
+
+static void look_at_pages(report *r, const char *model) {
+    kt__filemap map;
+    kt__page_use use;
+    kt_error ignored;
+    if (kt__filemap_open(model, true, false, &map, &ignored) != KT_OK) return;
+    if (kt__page_use_of_file(&map, &use)) kt__page_use_text(&use, r->pages, sizeof r->pages);
+    kt__filemap_close(&map);
 }
 
 static kt_status measure_limits(report *r, kt_error *err) {
@@ -196,6 +208,11 @@ static void print_processor(const report *r) {
     printf("%s: %s\n", r->kernels->name, r->tier_why);
     if (r->tier_error.code != KT_OK)
         printf("%14sKENTANG_ISA is not followed here: %s\n", "", r->tier_error.message);
+    kt__prefetch ahead = kt__kernels_prefetch(r->kernels, &r->cpu);
+    print_label("prefetch");
+    printf("weights %d bytes ahead into L1", ahead.near);
+    if (ahead.far) printf(", %d into L2", ahead.far);
+    puts("");
 }
 
 static void print_cores(const report *r) {
@@ -315,6 +332,10 @@ static void print_doctor_text(const report *r) {
     print_tiers(r);
     if (r->measured) print_noise(r);
     print_remedies(r);
+    if (r->pages[0]) {
+        print_label("model");
+        printf("in memory %s\n", r->pages);
+    }
     if (r->advised) kt__advice_print(&r->advice);
 }
 
@@ -348,7 +369,9 @@ static json_t *tiers_json(const report *r) {
                                               kt__json_positive(t->macs_one)));
     }
     bool refused = r->tier_error.code != KT_OK;
-    return json_pack("{s:s, s:s, s:o, s:o}", "name", r->kernels->name, "why", r->tier_why, "error",
+    kt__prefetch ahead = kt__kernels_prefetch(r->kernels, &r->cpu);
+    return json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "name", r->kernels->name, "why", r->tier_why,
+                     "prefetch_l1_bytes", ahead.near, "prefetch_l2_bytes", ahead.far, "error",
                      refused ? text_json(r->tier_error.message) : json_null(), "tiers", list);
 }
 
@@ -393,11 +416,11 @@ static json_t *noise_json(const report *r) {
 }
 
 static int print_doctor_json(const report *r) {
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "version",
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:s, s:o}", "version",
                             KT_VERSION, "processor", processor_json(r), "kernels", tiers_json(r),
                             "cores", cores_json(r), "memory", memory_json(r), "threads",
                             r->n_threads, "threads_why", r->threads_why, "limits", limits_json(r),
-                            "noise", noise_json(r), "advice",
+                            "noise", noise_json(r), "model_pages", r->pages, "advice",
                             r->advised ? kt__advice_json(&r->advice) : json_null());
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
     json_decref(all);
@@ -452,6 +475,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
+    if (status == KT_OK && opts.model) look_at_pages(&r, opts.model);
     if (status == KT_OK && opts.model) {
         uint64_t memory = kt__advice_memory(&r.limits);
         r.advised = true;

@@ -247,6 +247,12 @@ out:
     return status;
 }
 
+/* Where a file lies in small pages, only speed is lost: no thread for it is no reason to end. */
+static kt_status start_pages(const kt__place_asked *asked, const kt__place *p, kt_error *err) {
+    if (!asked->config->use_mmap || !asked->config->large_pages || !asked->path) return KT_OK;
+    return kt_model_start_pages(p->model, err);
+}
+
 kt_status kt__place_open(const kt__place_asked *asked, bool own, kt__place *p, kt_error *err) {
     kt_status status = KT_OK;
     kt_engine_params params = kt__place_engine_params(asked->config);
@@ -262,6 +268,7 @@ kt_status kt__place_open(const kt__place_asked *asked, bool own, kt__place *p, k
     KT__TRY(grow_pool(asked, &params, p, err));
     KT__TRY(use_extreme(asked, p, kt__place_ctx(p, asked->shared), &params, err));
     KT__TRY(open_engine(asked, p, &params, err));
+    KT__TRY(start_pages(asked, p, err));
 out:
     if (status != KT_OK) kt__place_close(p);
     return status;

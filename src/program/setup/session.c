@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "host/page_use.h"
 #include "setup/command_model.h"
 #include "setup/model_name.h"
 #include "setup/step_threads.h"
@@ -190,19 +191,29 @@ static void print_name(const kt__session *s) {
     kt__safe_line(stderr, s->info.name && s->info.name[0] ? s->info.name : s->info.path);
 }
 
+static void print_pages(const kt__session *s) {
+    kt_pages_info pages;
+    char text[48];
+    kt_model_get_pages(s->model, &pages);
+    const kt__page_use use = {pages.bytes, pages.mapped_bytes, pages.large_bytes};
+    kt__page_use_text(&use, text, sizeof text);
+    if (text[0]) fprintf(stderr, " %s", text);
+}
+
 static void print_whole_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     bool embedded = !strcmp(s->info.path, "(demo)"), mapped = opts->config->use_mmap && !embedded;
     uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     print_name(s);
-    fprintf(stderr, " %s (%s, %s%s)%s | %s, %s | threads %d", s->info.quant, s->info.arch,
+    fprintf(stderr, " %s (%s, %s%s", s->info.quant, s->info.arch,
             bytes_text(s->info.file_bytes).text,
             mapped     ? " mapped"
             : embedded ? " embedded"
-                       : " in memory",
-            opts->config->exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
-            e->n_threads);
+                       : " in memory,");
+    if (!embedded) print_pages(s);
+    fprintf(stderr, ")%s | %s, %s | threads %d", opts->config->exact ? " exact" : "",
+            kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx), e->n_threads);
     if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);
     fprintf(stderr, ", %s", kt_ctx_n_threads_why(s->ctx));
     print_place(opts->config);

@@ -23,6 +23,7 @@
 #include "convert/json_file.h"
 #include "convert/sentence.h"
 #include "gguf/gguf.h"
+#include "host/relay.h"
 #include "store/hf_settings.h"
 #include "store/hub.h"
 
@@ -373,7 +374,10 @@ static kt_status publish_file(const pull *p, size_t i) {
     if (!staged_path(p, i, from) || !final_path(p, i, to))
         return kt__fail(p->err, KT_E_ARG, "the model's path is too long");
     kt__make_parents(to);
-    if (rename_new(from, to)) return KT_OK;
+    if (rename_new(from, to)) {
+        if (!p->is_folder) kt__relay_written(to);
+        return KT_OK;
+    }
     return kt__fail_at(p->err, KT_E_IO, to, UINT64_MAX, "cannot give the file its name: %s",
                        strerror(errno));
 }
