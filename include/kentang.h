@@ -1348,6 +1348,14 @@ typedef struct kt_feedback_result {
     int64_t update_us; /* for all else: journal, disk, the new version */
 } kt_feedback_result;
 
+/* What a training is at: it writes conversations whose answers are to stay, takes steps, judges. */
+typedef enum kt_train_stage {
+    KT_TRAIN_NONE, /* none runs */
+    KT_TRAIN_WRITING,
+    KT_TRAIN_STEPS,
+    KT_TRAIN_JUDGING
+} kt_train_stage;
+
 typedef struct kt_learner_info {
     uint64_t n_feedback, n_scores, n_corrections, n_deleted;
     uint64_t bytes;       /* on disk */
@@ -1361,6 +1369,8 @@ typedef struct kt_learner_info {
     /* feedbacks in what is served that no training has seen, and no deep one since the learner was
      * opened */
     uint64_t n_pending, n_pending_deep;
+    kt_train_stage stage;
+    int32_t stage_done, stage_total; /* conversations, or steps; 0: not counted */
 } kt_learner_info;
 
 typedef struct kt_learned_version {

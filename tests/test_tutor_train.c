@@ -99,6 +99,37 @@ static void say(kt_adapter *adapter, char *out, size_t size) {
     kt_request_close(req);
 }
 
+/* How far a training was, whenever it asked whether to continue. */
+typedef struct stages {
+    kt_learner *learner;
+    int n[KT_TRAIN_JUDGING + 1]; /* times that each was seen */
+    int last_done;
+    bool backwards;
+} stages;
+
+static bool note_stage(void *user) {
+    stages *seen = user;
+    kt_learner_info info;
+    kt_learner_get_info(seen->learner, &info);
+    bool new_stage = seen->n[info.stage]++ == 0;
+    assert_true(info.stage_done >= 0 && info.stage_done <= info.stage_total);
+    if (info.stage == KT_TRAIN_STEPS) {
+        assert_int_equal(info.stage_total, N_STEP);
+        if (!new_stage && info.stage_done < seen->last_done) seen->backwards = true;
+        seen->last_done = info.stage_done;
+    }
+    return true;
+}
+
+static void expect_stages(const stages *seen) {
+    kt_learner_info info;
+    assert_true(seen->n[KT_TRAIN_WRITING] > 0 && seen->n[KT_TRAIN_STEPS] > 0 &&
+                seen->n[KT_TRAIN_JUDGING] > 0);
+    assert_false(seen->backwards);
+    kt_learner_get_info(seen->learner, &info);
+    assert_int_equal(info.stage, KT_TRAIN_NONE);
+}
+
 static void test_published(void **state) {
     (void)state;
     kt_error err;
@@ -113,7 +144,11 @@ static void test_published(void **state) {
     assert_int_equal(info.n_pending, N_QUESTION);
     say(NULL, base, sizeof base);
     die_on(kt_learner_get(l, KT_VERSION_SERVED, &before, &err), &err);
+    stages seen = {.learner = l};
+    p.go_on = note_stage;
+    p.user = &seen;
     die_on(kt_learner_train(l, &p, &result, &err), &err);
+    expect_stages(&seen);
     if (!result.published) fail_msg("%s", result.report);
     assert_non_null(strstr(result.report, "\"publish\":true"));
     assert_int_equal(result.version, N_QUESTION + 1);

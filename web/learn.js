@@ -114,6 +114,19 @@ const drawItem = (item, at) => {
   return card;
 };
 
+// Until stop(): where the training is that the server does for us.
+const followTraining = (space, bar) => {
+  const askIt = async () => {
+    const now = (await look())?.find(s => s.namespace === space.namespace && s.model === space.model)?.training;
+    if (!now || !timer) return;
+    bar.hidden = false;
+    if (now.total) { bar.max = now.total; bar.value = now.done; } else bar.removeAttribute("value");
+    say(t("stage_" + now.stage, { n: now.done, all: now.total }));
+  };
+  let timer = setInterval(askIt, 500);
+  return () => { clearInterval(timer); timer = 0; bar.hidden = true; };
+};
+
 const row = (list, name, value) => list.append(make("dt", { textContent: t(name) }), make("dd", { textContent: value }));
 const drawMore = (space, at) => {
   const list = make("dl"), version = make("select", { ariaLabel: t("version") });
@@ -124,14 +137,16 @@ const drawMore = (space, at) => {
   for (let v = space.last_version; v >= 0; v--) version.append(new Option(v ? `${t("version")} ${v}` : t("modelAlone"), v, false, v === space.version));
   version.onchange = async () => { if (await ask("v1/adapters/rollback", { version: Number(version.value), ...at })) say(t("rolled", { v: version.value })); draw(); };
   const train = make("button", { type: "button", textContent: t("train") });
+  const bar = make("progress", { hidden: true, ariaLabel: t("trainBar") });
   train.onclick = async () => {
     train.disabled = true;
     say(t("training"));
-    const reply = await ask("v1/adapters/train", { wait: true, ...at });
+    const stop = followTraining(space, bar), reply = await ask("v1/adapters/train", { wait: true, ...at });
+    stop();
     if (reply) say(reply.published ? t("published", { v: reply.version }) : `${t("unpublished")} ${reply.report?.why ?? ""}`);
     draw();
   };
-  return make("details", {}, make("summary", { textContent: t("versions") }), list, make("div", { className: "row" }, version, train));
+  return make("details", {}, make("summary", { textContent: t("versions") }), list, make("div", { className: "row" }, version, train), bar);
 };
 
 const drawSpace = async (space, many) => {

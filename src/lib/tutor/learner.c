@@ -227,9 +227,13 @@ kt_status kt_learner_erase(kt_learner *l, kt_error *err) {
     return status;
 }
 
+/* What is pending, and the training that runs. */
 static void count_pending(kt_learner *l, uint64_t published, kt_learner_info *out) {
     pthread_mutex_lock(&l->lock);
     uint64_t tried = l->tried > published ? l->tried : published, deep = l->tried_deep;
+    out->stage = l->stage;
+    out->stage_done = l->stage_done;
+    out->stage_total = l->stage_total;
     pthread_mutex_unlock(&l->lock);
     out->n_pending = kt__feedback_count_after(l->store, tried);
     out->n_pending_deep = kt__feedback_count_after(l->store, deep);

@@ -15,10 +15,13 @@ struct kt_learner {
     kt__feedback *store;
     pthread_mutex_t changing; /* one change of the store and of what is served at a time */
     pthread_mutex_t training; /* one training at a time */
-    pthread_mutex_t lock;     /* what is served, and the next member; a leaf */
+    pthread_mutex_t lock;     /* what is served, and the next members; a leaf */
     kt_learned served;
     /* The last feedback that a training saw, and a deep one; 0: none since the learner was opened. */
     uint64_t tried, tried_deep;
+    /* of the training that runs */
+    kt_train_stage stage;
+    int32_t stage_done, stage_total;
 };
 
 /* Serves the store's current version: one pointer swap, what runs keeps its own. With `changing`. */

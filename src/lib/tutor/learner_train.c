@@ -94,6 +94,34 @@ static bool go_on(void *user) {
     return true;
 }
 
+/* ---- how far it is ---- */
+
+static void note_stage(const training_run *r, kt_train_stage stage, int done, int total) {
+    kt_learner *l = r->learner;
+    pthread_mutex_lock(&l->lock);
+    l->stage = stage;
+    l->stage_done = done;
+    l->stage_total = total;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static int own_of(const training_run *r) {
+    return r->p->n_own > 0 ? r->p->n_own : OWN_BY_DEFAULT;
+}
+
+static void note_written(void *user, int done) {
+    const training_run *r = user;
+    note_stage(r, KT_TRAIN_WRITING, done, own_of(r));
+}
+
+static void note_step(void *user, int step, double loss) {
+    const training_run *r = user;
+    bool last = step == r->settings.n_step;
+    (void)loss;
+    note_stage(r, last ? KT_TRAIN_JUDGING : KT_TRAIN_STEPS, last ? 0 : step,
+               last ? 0 : r->settings.n_step);
+}
+
 /* ---- samples ---- */
 
 static int by_id(const void *a, const void *b) {
@@ -167,15 +195,18 @@ out:
 
 static kt_status add_rest(training_run *r) {
     const kt_train_params *p = r->p;
-    kt__lesson_own own = {.n = p->n_own > 0 ? p->n_own : OWN_BY_DEFAULT,
+    kt__lesson_own own = {.n = own_of(r),
                           .seed = r->settings.seed,
                           .priority = -1,
                           .go_on = not_cancelled,
-                          .go_on_user = r};
+                          .go_on_user = r,
+                          .progress = note_written};
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
     kt_engine *engine = r->learner->engine;
     kt_status status = kt__own_replay_add(&r->lesson, engine, dir, &own, r->err);
     if (status != KT_OK) return status;
+    note_stage(r, KT_TRAIN_WRITING, 0, 0); /* a few more */
+    own.progress = NULL;
     own.n = NEAR_MOST;
     KT__STEP(kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err));
     own.n = SIBLINGS_MOST;
@@ -497,6 +528,8 @@ static kt_status run_training(training_run *r) {
     r->on.pool = r->pool;
     r->settings.go_on = go_on;
     r->settings.go_on_user = r;
+    r->settings.progress = note_step;
+    r->settings.progress_user = r;
     r->worked_since_us = kt__now_us();
     KT__STEP(read_served(r));
     KT__STEP(make_candidate(r));
@@ -529,6 +562,7 @@ static kt_status train_aside(training_run *r) {
     int rc = kt__thread_start(&thread, "kentang-train", STACK_BYTES, training_main, r);
     if (rc != 0) return kt__fail(r->err, KT_E_LIMIT, "cannot start a thread: %s", strerror(rc));
     pthread_join(thread, NULL);
+    note_stage(r, KT_TRAIN_NONE, 0, 0);
     free_run(r);
     return r->status;
 }

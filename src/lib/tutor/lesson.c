@@ -333,6 +333,7 @@ kt_status kt__lesson_write_own(kt__lesson *l, kt_engine *engine, const kt__lesso
     for (int i = 0; i < own->n; i += OWN_AT_A_TIME) {
         size_t m = (size_t)(own->n - i < OWN_AT_A_TIME ? own->n - i : OWN_AT_A_TIME);
         KT__TRY(check_go_on(&w));
+        if (own->progress) own->progress(own->go_on_user, i);
         KT__TRY(write_some(l, &w, &ask, m, own->seed * 1000003u + (uint64_t)i));
     }
 out:

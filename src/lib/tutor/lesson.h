@@ -44,6 +44,7 @@ typedef struct kt__lesson_own {
     int32_t priority;          /* of the requests: below 0 they wait for all others */
     bool (*go_on)(void *user); /* asked between rounds; false: KT_E_CANCELLED; NULL: always */
     void *go_on_user;
+    void (*progress)(void *user, int done); /* of n; or NULL; user: go_on_user */
 } kt__lesson_own;
 /* Conversations that the model itself writes, question and answer, at random by the seed. */
 kt_status kt__lesson_write_own(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,

@@ -446,6 +446,17 @@ static bool may_see(const char *name, const char *client) {
     return name[0] == '@' || (!strncmp(name, client, len) && (!name[len] || name[len] == '/'));
 }
 
+/* Of the training that runs. */
+static void write_stage(kt__buf *out, const kt_learner_info *info) {
+    static const char *const names[] = {[KT_TRAIN_NONE] = "none",
+                                        [KT_TRAIN_WRITING] = "writing",
+                                        [KT_TRAIN_STEPS] = "steps",
+                                        [KT_TRAIN_JUDGING] = "judging"};
+    if (info->stage == KT_TRAIN_NONE) return;
+    (void)kt__buf_printf(out, ",\"training\":{\"stage\":\"%s\",\"done\":%d,\"total\":%d}",
+                         names[info->stage], (int)info->stage_done, (int)info->stage_total);
+}
+
 static void write_learner(kt__buf *out, const char *name, const char *model,
                           const kt_learner_info *info) {
     (void)kt__buf_puts(out, "{\"namespace\":");
@@ -456,10 +467,12 @@ static void write_learner(kt__buf *out, const char *name, const char *model,
                          ",\"adapter\":%" PRId64 ",\"quality_delta\":%.3f,\"feedback\":%" PRIu64
                          ",\"corrections\":%" PRIu64 ",\"scores\":%" PRIu64
                          ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"pending\":%" PRIu64
-                         ",\"frozen\":%s}",
+                         ",\"frozen\":%s",
                          info->version, info->last_version, info->adapter, info->quality_delta,
                          info->n_feedback, info->n_corrections, info->n_scores, (int)info->recall.n,
                          info->bytes, info->n_pending, info->frozen ? "true" : "false");
+    write_stage(out, info);
+    (void)kt__buf_putc(out, '}');
 }
 
 void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf *out) {
