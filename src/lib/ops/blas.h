@@ -17,7 +17,7 @@ typedef struct kt__blas kt__blas;
 
 enum {
     KT__BLAS_ROWS = 256,   /* of weights in one call: fewer pack the activations too often */
-    KT__BLAS_MIN_TOK = 256 /* from here on it is used (docs/BENCHMARKS.md) */
+    KT__BLAS_MIN_TOK = 256 /* from here on it is used (docs/TUNING.md) */
 };
 
 /* soname NULL: libopenblas.so.0. KT_E_UNSUPPORTED says which package to install. */
