@@ -24,6 +24,23 @@ if "$kentang" serve --config bad.toml --check 2>err; then fail "an unknown key w
 grep -q 'bad.toml:1.*did you mean "ctx"' err || fail "the nearest name"
 rm .env
 
+# --host and --port: what is not given stays as it was
+listens() { # WANTED OPTIONS...
+    wanted=$1
+    shift
+    "$kentang" serve --check --no-env "$@" >out 2>err || fail "$*: $(cat err)"
+    grep -qxF "listen = \"$wanted\"" out || fail "$*: $(grep '^listen' out)"
+}
+printf '[http]\nlisten = "0.0.0.0:9000"\nno_keys = true\n' >address.toml
+listens 127.0.0.1:8123 --no-config --port 8123
+listens '[::1]:8000' --no-config --host ::1
+listens 0.0.0.0:81 --config address.toml --port 81
+listens 127.0.0.1:9000 --config address.toml --host 127.0.0.1
+printf '[http]\nlisten = "none"\n' >address.toml
+if "$kentang" serve --check --no-env --config address.toml --port 81 >out 2>err; then fail "--port of nothing"; fi
+grep -q 'give --host and --port both' err || fail "--port of nothing: said"
+listens 127.0.0.1:81 --config address.toml --host 127.0.0.1 --port 81
+
 # where the file is found: $XDG_CONFIG_HOME, else ~/.config, else /etc; --config and KENTANG_CONFIG say another, --no-config none
 config_in() {
     mkdir -p "$1/kentang"

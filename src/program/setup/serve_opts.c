@@ -49,14 +49,15 @@ static const kt__opt address_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(host),
      .arg = "ADDRESS",
-     .help = "listen there; with --port, the two parts of --listen (default: 127.0.0.1)"},
+     .help = "listen there; with --port, the two parts of --listen; one alone leaves "
+             "the other as it is"},
     {.name = "port",
      .kind = KT__OPT_INT,
      .at = AT(port),
      .min = 1,
      .max = 65535,
      .arg = "N",
-     .help = "the port (default: 8000)"},
+     .help = "the port"},
 };
 
 static const kt__opt check_table[] = {
@@ -155,16 +156,29 @@ out:
     return status;
 }
 
-/* --host and --port in the settings' word. */
+/* ADDRESS:PORT in its two parts; false: it listens nowhere, or at a path. */
+static bool split_address(const char *text, char host[256], int *port) {
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    if (!colon || !strncmp(text, "unix:", 5) || colon - text >= 256) return false;
+    snprintf(host, 256, "%.*s", (int)(colon - text), text);
+    *port = atoi(colon + 1);
+    return true;
+}
+
+/* --host and --port in the settings' word; what is not given stays as it is. */
 static kt_status set_address(const kt__serve_opts *o, kt__config *c, kt_error *err) {
-    char listen_at[300];
+    char listen_at[300], set_host[256];
+    int port = 0;
     if (!o->host && !o->port) return KT_OK;
     if (o->given->given[KT__SETTING_listen])
         return kt__fail(err, KT_E_ARG, "give either --listen or --host and --port");
-    const char *host = o->host ? o->host : "127.0.0.1";
+    if (!split_address(c->listen, set_host, &port) && (!o->host || !o->port))
+        return kt__fail(err, KT_E_ARG, "http.listen is \"%.100s\": give --host and --port both",
+                        c->listen ? c->listen : "none");
+    const char *host = o->host ? o->host : set_host;
     bool bare_ipv6 = strchr(host, ':') && host[0] != '[';
     snprintf(listen_at, sizeof listen_at, "%s%.255s%s:%d", bare_ipv6 ? "[" : "", host,
-             bare_ipv6 ? "]" : "", o->port ? (int)o->port : 8000);
+             bare_ipv6 ? "]" : "", o->port ? (int)o->port : port);
     return kt__config_set(c, "http.listen", listen_at, o->host ? "--host" : "--port", err);
 }
 
