@@ -200,8 +200,10 @@ static void correct_all(kt_learner *l) {
         kt_kept kept = {.question = facts[i][0], .n_question = strlen(facts[i][0])};
         kt_feedback_result result;
         kt_error err;
-        const kt_message message = {"user", facts[i][0]};
-        die_on(kt_chat_encode(model, &message, 1, KT_CHAT_GENERATE, &prompt, &kept.n_prompt, &err),
+        const kt_message turns[] = {{"system", "Answer briefly."}, {"user", facts[i][0]}};
+        const size_t first = (size_t)i % 2; /* with and without a system message ahead of it */
+        die_on(kt_chat_encode(model, turns + first, 2 - first, KT_CHAT_GENERATE, &prompt,
+                              &kept.n_prompt, &err),
                &err);
         kept.prompt = prompt;
         const kt_feedback_params p = {

@@ -17,6 +17,20 @@ static kt_status encode_part(const kt_model *model, const char *text, size_t len
     return kt_tokenize(model, text, len, KT_TOK_PARSE_SPECIAL, *ids, len + 8, n, err);
 }
 
+/* A token that writes nothing unless it is asked for. */
+static bool is_control_token(const kt_model *model, int32_t id) {
+    char text[8];
+    size_t len;
+    kt_error ignored;
+    return kt_detokenize(model, &id, 1, 0, text, sizeof text, &len, &ignored) == KT_OK && len == 0;
+}
+
+static size_t find_opener(const kt_model *model, const kt__frame *f) {
+    for (size_t i = f->n_ahead; i > 0; i--)
+        if (is_control_token(model, f->ahead[i - 1])) return i - 1;
+    return 0;
+}
+
 kt_status kt__frame_find(const kt_model *model, kt__frame *f, kt_error *err) {
     static const char mark[] = "kentang-marks-this";
     const kt_message message = {"user", mark};
@@ -33,6 +47,7 @@ kt_status kt__frame_find(const kt_model *model, kt__frame *f, kt_error *err) {
             status = encode_part(model, at + sizeof mark - 1, len - end, &f->after, &f->n_after,
                                  err);
     }
+    if (status == KT_OK) f->opener = find_opener(model, f);
     kt_free(text);
     return status;
 }
@@ -50,4 +65,20 @@ bool kt__frame_question(const kt__frame *f, const kt_model *model, const kt__sam
     for (size_t i = *begin; i < *end; i++)
         if (kt_token_is_eog(model, s->ids[i])) return false;
     return true;
+}
+
+/* The last place that a user's turn is opened at, with no end of turn between it and the end of the prompt. */
+bool kt__frame_last_question(const kt__frame *f, const kt_model *model, const kt__sample *s,
+                             size_t *begin, size_t *end) {
+    const int32_t *opener = f->ahead + f->opener;
+    size_t n = 0, n_opener = f->n_ahead - f->opener;
+    while (n < (size_t)s->n && !s->mask[n]) n++;
+    if (n_opener == 0 || n <= n_opener + f->n_after) return false;
+    *end = n - f->n_after;
+    if (memcmp(s->ids + *end, f->after, f->n_after * sizeof *s->ids) != 0) return false;
+    for (size_t at = *end; at-- > n_opener && !kt_token_is_eog(model, s->ids[at]);) {
+        *begin = at;
+        if (!memcmp(s->ids + at - n_opener, opener, n_opener * sizeof *opener)) return true;
+    }
+    return false;
 }

@@ -10,6 +10,7 @@
 typedef struct kt__frame {
     int32_t *ahead, *after;
     size_t n_ahead, n_after;
+    size_t opener; /* where in ahead what opens a user's turn begins: its last control token */
 } kt__frame;
 
 kt_status kt__frame_find(const kt_model *model, kt__frame *out, kt_error *err) KT_CHECKED;
@@ -17,5 +18,9 @@ void kt__frame_free(kt__frame *frame);
 /* Where the question is in a sample's prompt; false: it is not the first one of a conversation. */
 bool kt__frame_question(const kt__frame *frame, const kt_model *model, const kt__sample *sample,
                         size_t *begin, size_t *end);
+
+/* Where the question is that the sample answers: of any turn, and whatever is ahead of it. */
+bool kt__frame_last_question(const kt__frame *frame, const kt_model *model,
+                             const kt__sample *sample, size_t *begin, size_t *end);
 
 #endif

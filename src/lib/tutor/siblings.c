@@ -120,7 +120,7 @@ static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
     char question[QUESTION_BYTES], answer[QUESTION_BYTES], subject[SUBJECT_BYTES];
     char asked[SUBJECT_BYTES + 64];
     size_t begin, end;
-    if (!kt__frame_question(&w->frame, model, s, &begin, &end)) return KT_OK;
+    if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
     size_t first = end + w->frame.n_after;
     if (!read_text(model, s->ids + begin, end - begin, question, sizeof question) ||
         !read_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||

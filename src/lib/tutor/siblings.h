@@ -7,7 +7,7 @@
 
 #include "tutor/lesson.h"
 
-/* Of the lesson's corrections that are the first question of their conversation and have a subject, at most own->n. */
+/* Of the lesson's corrections that answer a question in the template's own form and have a subject, at most own->n. */
 kt_status kt__siblings_add(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,
                            kt_error *err) KT_CHECKED;
 

@@ -88,18 +88,18 @@ typedef struct rewording {
 } rewording;
 
 /* A sample like samples[i], with another question in its place. */
-static kt_status add_reworded(rewording *w, size_t i, size_t end, const char *question,
-                              kt__sample_use use) {
+static kt_status add_reworded(rewording *w, size_t i, size_t begin, size_t end,
+                              const char *question, kt__sample_use use) {
     const kt__sample s = w->lesson->samples[i];
     const kt__frame *f = &w->frame;
-    size_t cap = f->n_ahead + strlen(question) + 8 + f->n_after, n;
+    size_t cap = begin + strlen(question) + 8 + f->n_after, n;
     size_t n_prompt = end + f->n_after;
     int32_t *ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(w->err, "a question", cap);
-    memcpy(ids, f->ahead, f->n_ahead * sizeof *ids);
-    kt_status status = kt_tokenize(w->model, question, strlen(question), 0, ids + f->n_ahead,
-                                   cap - f->n_ahead - f->n_after, &n, w->err);
-    n += f->n_ahead;
+    memcpy(ids, s.ids, begin * sizeof *ids);
+    kt_status status = kt_tokenize(w->model, question, strlen(question), 0, ids + begin,
+                                   cap - begin - f->n_after, &n, w->err);
+    n += begin;
     if (status == KT_OK) memcpy(ids + n, f->after, f->n_after * sizeof *ids);
     n += f->n_after;
     const kt__sample like = {.kind = s.kind, .weight = s.weight, .group = s.group, .use = use};
@@ -115,7 +115,7 @@ static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
     const kt__sample *s = &w->lesson->samples[i];
     char question[QUESTION_BYTES], other[QUESTION_BYTES + 64];
     size_t begin, end, len, n = 0;
-    if (!kt__frame_question(&w->frame, w->model, s, &begin, &end)) return KT_OK;
+    if (!kt__frame_last_question(&w->frame, w->model, s, &begin, &end)) return KT_OK;
     if (kt_detokenize(w->model, s->ids + begin, end - begin, 0, question, sizeof question - 1, &len,
                       w->err) != KT_OK)
         return KT_OK; /* too long a one to reword */
@@ -127,7 +127,7 @@ static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
         const carrier *c = &carriers[(first + k) % N_CARRIERS];
         if (c->language != language || !carry_question(c, question, other)) continue;
         kt__sample_use use = n++ == 0 ? KT__SAMPLE_MEASURED : KT__SAMPLE_TRAINED;
-        kt_status status = add_reworded(w, i, end, other, use);
+        kt_status status = add_reworded(w, i, begin, end, other, use);
         if (status != KT_OK) return status;
     }
     return KT_OK;
