@@ -17,7 +17,8 @@ and disk cache; HTTP is on TCP and on a Unix socket by turns. What must hold:
   answers that have begun end, the exit code is 0, and no sanitizer has spoken.
 
 Memory is flat when (a) what is allocated and not freed, once all clients are gone and nothing runs, is no more than it was
-before they came, but for what is kept on purpose (the prefix cache's index and the like: KEPT_MB), and (b) among the crowd the
+before they came, but for what is kept on purpose (the prefix cache's index and the like: KEPT_MB; compiled constraints, of
+which as many as are kept are made before each of the two counts), and (b) among the crowd the
 last third of the time needs no more than the second did, within a tenth and what the crowd happens to hold. In a sanitizer's
 build both look at the heap that its allocator counts (kentang_heap_bytes): resident memory there is for the greater part
 shadow of every address ever touched, quarantine and free lists, which grow for as long as new addresses are touched whatever
@@ -123,7 +124,7 @@ class Life:
         listen = f"unix:{directory}/http.sock" if over_unix else f"127.0.0.1:{port}"
         options = ["limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
                    "limits.connections_per_peer=3000", "limits.queue=400", "drain_s=240", f"cache.dir={directory}/cache",
-                   "cache.max=256M", "limits.output=16K", "learning.enabled=true", f"learning.dir={directory}/learned",
+                   "cache.max=1G", "limits.output=16K", "learning.enabled=true", f"learning.dir={directory}/learned",
                    "learning.namespaces=" + ",".join(SCHOOLS)] # shared: a client has another name on each interface
         environment = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:malloc_context_size=8:" +
                            os.environ.get("ASAN_OPTIONS", ""))
@@ -186,6 +187,12 @@ def line_request(request, stream, **more):
     return dict(body, **({"prompt": text} if form == "text" else {"messages": [{"role": "user", "content": text}]}))
 
 
+def fill_constraints(of):
+    """As many constraints as an engine keeps, all of one size."""
+    for i in range(20):
+        of.ask_line({"prompt": "one", "max_tokens": 4, "json_schema": {"enum": [f"kept {i}"]}})
+
+
 def begin_life(number, port):
     """Starts a server. What earlier ones answered is asked again, before the clients come back."""
     global life
@@ -198,6 +205,7 @@ def begin_life(number, port):
             print(f"life {number}: {fresh.interface}, probe: {cached} of {n} prompt tokens from the disk cache", flush=True)
             if number == 0 and cached or number > 0 and cached < n - 17:
                 problem(f"life {number}: {cached} of {n} tokens of the probe were cached")
+    fill_constraints(fresh)
     fresh.heap_before = fresh.heap()
     life = fresh
     fresh.ready.set()
@@ -622,6 +630,7 @@ def main():
     leave_nothing(life)
     for request in sorted(known, key=str):
         replay(life, request, "asked again at the end")
+    fill_constraints(life)
     quiet, heap_after = life.figures(), life.heap()
     refused_by_crowd = {name: life.metric(name) for name in ("kentang_prefix_cache_disk_hits_total",
                                                              "kentang_preemptions_total")}
