@@ -30,13 +30,13 @@ OTHERS = ("Can you tell me where the {} is?", "Where can I find the {}?", "Do yo
 
 
 class Server:
-    def __init__(self, kentang):
-        self.dir = tempfile.TemporaryDirectory()
+    def __init__(self, kentang, folder=None, more=()):
+        self.dir = None if folder else tempfile.TemporaryDirectory()
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.at = "127.0.0.1:%d" % s.getsockname()[1]
         self.process = subprocess.Popen([kentang, "serve", "--learn", "--no-config", "--no-env", "--listen", self.at, "--socket", "none", "--set",
-                                         "learning.dir=" + self.dir.name + "/learned"], stderr=subprocess.DEVNULL)
+                                         "learning.dir=" + (folder or self.dir.name) + "/learned", *more], stderr=subprocess.DEVNULL)
         for _ in range(100):
             try:
                 urllib.request.urlopen("http://" + self.at + "/ready")
@@ -44,6 +44,12 @@ class Server:
             except OSError:
                 time.sleep(0.1)
         raise SystemExit("the server does not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
     def post(self, path, body):
         request = urllib.request.Request("http://" + self.at + path, json.dumps(body).encode(), {"Content-Type": "application/json"})

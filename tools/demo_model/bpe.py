@@ -28,6 +28,8 @@ TAG = re.compile("(" + "|".join(map(re.escape, TAGS)) + ")")
 SUM_WEIGHT = 4
 # So would a call's or a form's among the many of the tools' definitions.
 COPY_WEIGHT = 2
+# Whether a note answers is said by the first tokens of an answer, what it says by the others.
+NOTE_WEIGHT, FIRST_WEIGHT, FIRST = 2, 8, 3
 
 # The qwen2 pattern in re's own terms: L = letters, N = one digit, the rest as it stands there.
 L, NOT_LN = r"[^\W\d_]", r"(?:[^\w\s]|_)"
@@ -162,8 +164,11 @@ def dialogue_ids(v, messages):
         if role == "user" and len(ids) + len(head) + len(body) + 300 > MAX_LEN:
             break
         ids += head + body + newline
-        weight = 0 if role != "assistant" else SUM_WEIGHT if SUM.match(text) else COPY_WEIGHT if text.startswith(("<tool_call>", "{")) else 1
-        marks += [0] * len(head) + [weight] * len(body) + [0] * len(newline)
+        noted = any("\nA: " in said for who, said in messages if who == "user")
+        copied = text.startswith(("<tool_call>", "{"))
+        weight = 0 if role != "assistant" else SUM_WEIGHT if SUM.match(text) else NOTE_WEIGHT if noted else COPY_WEIGHT if copied else 1
+        first = min(FIRST, len(body)) if weight and noted else 0
+        marks += [0] * len(head) + [FIRST_WEIGHT] * first + [weight] * (len(body) - first) + [0] * len(newline)
     drop = len(newline)
     return ids[:-drop], marks[:-drop]
 

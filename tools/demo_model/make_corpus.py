@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_corpus.py OUT_DIR [--train N] [--held N] [--seed N] [--drill N]: writes train.jsonl and held.jsonl, and drill.jsonl.
+"""make_corpus.py OUT_DIR [--train N] [--held N] [--seed N] [--drill N] [--notes SHARE]: writes train.jsonl and held.jsonl, and drill.jsonl.
 
 A line is {"cat": NAME, "messages": [[ROLE, TEXT], ...]}. Same seed, same bytes. The held-out side
 uses fillings (nouns, names, wordings, sums) that the training side never sees; see corpus/pick.py. The drill is mostly copying, calls and
@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 
-from corpus import calls, copies, facts, forms, other, story_en, story_id, sums, talk
+from corpus import calls, copies, facts, forms, notes, other, story_en, story_id, sums, talk
 from corpus import words as W
 from corpus.pick import Pick
 
@@ -22,6 +22,7 @@ KINDS = {"story": (0.20, 2), "talk": (0.09, 4), "sums": (0.20, 8), "kentang": (0
 MADE_UP = 0.5
 
 DRILL = {"copies": 0.5, "forms": 0.18, "calls": 0.18, "sums": 0.06, "kentang": 0.04, "talk": 0.04}
+NOTES_DRILL = {"notes": 0.76, "copies": 0.06, "forms": 0.05, "calls": 0.03, "sums": 0.05, "kentang": 0.02, "talk": 0.02, "story": 0.01}
 
 SYSTEM = ["You are a helpful assistant.", "You are kentang, a small demo model.", "You are a friendly assistant. Answer briefly.",
           "You are kentang.", "Answer the user's questions.", "Be kind and helpful.", "Kamu adalah asisten yang membantu.",
@@ -69,7 +70,19 @@ def tools_dialogue(p, kind):
             else:
                 turn = [["user", asked], ["assistant", answer]]
         messages += [["user", roughen(p, turn[0][1])]] + turn[1:]
+    if NOTES and p.chance(0.15):
+        noted(p, messages)
     return {"cat": f"{kind}-{p.lang}", "messages": messages}
+
+
+def noted(p, messages):
+    """Tools and a note: one that says nothing of the first question, or one that answers a question of its own."""
+    if p.chance(0.5):
+        messages[1][1] = notes.a_fact(p).note() + messages[1][1]
+        return
+    question, answer = notes.use(p)[0] if p.chance(0.7) else notes.sibling(p)[0]
+    at = p.any([i for i, (role, text) in enumerate(messages) if role == "user" and not text.startswith("<tool_response>")])
+    messages[at:at] = [["user", question], ["assistant", answer]]
 
 
 NO_CLOCK = ("I can not know that.", "Aku tidak bisa tahu itu.")  # what is said of the time without a clock
@@ -98,7 +111,14 @@ def copies_dialogue(p, kind):
     return {"cat": f"{kind}-{p.lang}", "messages": [["user", question], ["assistant", answer]]}
 
 
-OWN = {"copies": copies_dialogue, "calls": tools_dialogue, "forms": forms_dialogue, "learned": learned_dialogue}
+def notes_dialogue(p, kind):
+    messages = [["system", p.any(SYSTEM)]] if p.chance(0.1) else []
+    for question, answer in notes.converse(p):
+        messages += [["user", question], ["assistant", answer]]
+    return {"cat": f"{kind}-{p.lang}", "messages": messages}
+
+
+OWN = {"notes": notes_dialogue, "copies": copies_dialogue, "calls": tools_dialogue, "forms": forms_dialogue, "learned": learned_dialogue}
 
 
 def dialogue(p, kind):
@@ -131,10 +151,11 @@ def dialogue(p, kind):
 
 
 NAMES = {}
+NOTES = {}  # its share, where there are notes
 
 
 def write(path, n, p, shares):
-    kinds = list(shares or KINDS)
+    kinds = list(shares or {**KINDS, **NOTES})
     weights = shares and list(shares.values())
     with open(path, "w", encoding="utf-8") as out:
         for _ in range(n):
@@ -149,12 +170,15 @@ def main():
     a.add_argument("--held", type=int, default=1800)
     a.add_argument("--drill", type=int, default=0)
     a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--notes", type=float, default=0)
     a = a.parse_args()
+    if a.notes:
+        NOTES["notes"] = a.notes
     os.makedirs(a.out, exist_ok=True)
-    write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train", MADE_UP), {k: v[0] for k, v in KINDS.items()})
+    write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train", MADE_UP), {**{k: v[0] for k, v in KINDS.items()}, **NOTES})
     write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), None)
     if a.drill:
-        write(os.path.join(a.out, "drill.jsonl"), a.drill, Pick(a.seed + 1, "train", MADE_UP), DRILL)
+        write(os.path.join(a.out, "drill.jsonl"), a.drill, Pick(a.seed + 1, "train", MADE_UP), NOTES_DRILL if NOTES else DRILL)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ def held(text):
     return zlib.crc32(text.encode()) % HELD_ONE_IN == 0
 
 
-FRAGMENTS = [w.lower() for name in sorted(vars(words)) if name.isupper() for w in vars(words)[name]
+# A set has another order on each run, a list its own.
+FRAGMENTS = [w.lower() for name in sorted(vars(words)) if name.isupper() for of in [vars(words)[name]] for w in (sorted(of) if isinstance(of, set) else of)
              if isinstance(w, str) and len(w) > 3 and w.isalpha() and not held(w)]
 
 
