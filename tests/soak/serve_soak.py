@@ -124,7 +124,9 @@ class Life:
         listen = f"unix:{directory}/http.sock" if over_unix else f"127.0.0.1:{port}"
         options = ["limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
                    "limits.connections_per_peer=3000", "limits.queue=400", "drain_s=240", f"cache.dir={directory}/cache",
-                   "cache.max=1G", "limits.output=16K", "learning.enabled=true", f"learning.dir={directory}/learned",
+                   "cache.max=1G", "limits.output=16K", "learning.enabled=true", "learning.keep=2M",
+                   "learning.background_interval_ms=0", # one would begin when the crowd is silent, and be counted
+                   f"learning.dir={directory}/learned",
                    "learning.namespaces=" + ",".join(SCHOOLS)] # shared: a client has another name on each interface
         environment = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:malloc_context_size=8:" +
                            os.environ.get("ASAN_OPTIONS", ""))
