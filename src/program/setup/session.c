@@ -246,6 +246,7 @@ static void print_short_plan(const kt__session *s, double tok_s) {
     double unit = tok_s < 10 ? 0.1 : tok_s < 100 ? 1 : tok_s < 1000 ? 10 : 100; /* two digits */
     if (tok_s > 0)
         fprintf(stderr, ", about %.*f tokens a second", tok_s < 10, unit * round(tok_s / unit));
+    if (!s->reproducible) fputs(", OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
 
