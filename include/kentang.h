@@ -313,7 +313,7 @@ typedef struct kt_pages_info {
     bool running;          /* kt_model_start_pages is at work */
     const char *ended;     /* what it came to, in words; "" before */
 } kt_pages_info;
-/* A thread of the lowest priority looks, while nothing was computed in the context for a quarter of
+/* A thread looks, while nothing was computed in the context for a quarter of
  * a second, in which pages the mapped files lie. Where that is mostly in small ones it drops them
  * from the page cache and reads them again, 16 MiB at a time. It leaves them as they are where the
  * disk gives less than 400 MB/s, and where another process maps the file. Begins it; nothing happens

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "host/affinity.h"
 #include "host/page_use.h"
 #include "host/relay.h"
 
@@ -57,7 +56,6 @@ void kt__page_job_destroy(kt__page_job *job) {
         atomic_store(&job->quit, true);
         pthread_cond_signal(&job->wake);
         pthread_mutex_unlock(&job->lock);
-        kt__priority_hurry(job->thread);
         pthread_join(job->thread, NULL);
     }
     pthread_cond_destroy(&job->wake);
@@ -79,10 +77,10 @@ static bool wait_for_idle(void *arg) {
     return !atomic_load(&job->quit);
 }
 
+/* Not of the lowest priority: while pages are read, threads that change the process's mappings wait. */
 static void *relay_parts(void *arg) {
     kt__page_job *job = arg;
     kt__relay_end end = KT__RELAY_LARGE;
-    if (!atomic_load(&job->quit)) kt__priority_background();
     for (int i = 0; i < kt__gguf_n_parts(job->gguf) && end <= KT__RELAY_LARGE; i++) {
         const uint8_t *data;
         uint64_t size;

@@ -1,6 +1,6 @@
 /* Brings a model's mapped files into large pages in the background.
  *
- * Owns: one thread of the lowest priority that works while nothing is computed in the context, and
+ * Owns: one thread that works while nothing is computed in the context, and
  * what it came to. How a file is brought there is host/relay.h's business. Any thread. */
 #ifndef KT_CONTEXT_PAGE_JOB_H
 #define KT_CONTEXT_PAGE_JOB_H
