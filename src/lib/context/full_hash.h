@@ -1,28 +1,13 @@
 /* A hash of every byte of a model's files, made in the background.
  *
- * Owns: one thread of the lowest priority that reads while nothing is computed in the context, and
- * what it found. Reads files next to their mapping (host/cold_reader.h): neither resident memory
+ * Owns: what is read, by a thread of the lowest priority that works while nothing is computed
+ * (idle_thread.h), and what it found. Reads files next to their mapping (host/cold_reader.h): neither resident memory
  * nor the page cache grows. What the hash is used for is others' business. Any thread. */
 #ifndef KT_CONTEXT_FULL_HASH_H
 #define KT_CONTEXT_FULL_HASH_H
 
-#include <stdatomic.h>
-
+#include "context/idle_thread.h"
 #include "gguf/gguf.h"
-
-/* Whether something is computed, and until when something was. */
-typedef struct kt__activity {
-    atomic_int n_now;
-    atomic_int_fast64_t ended_us;
-} kt__activity;
-
-void kt__activity_begin(kt__activity *activity);
-void kt__activity_end(kt__activity *activity);
-/* Microseconds until nothing was computed for idle_us, if nothing begins before; since_us counts as
- * an end. 0 or less: so it is. */
-int64_t kt__activity_busy_us(const kt__activity *activity, int64_t idle_us, int64_t since_us);
-
-enum { KT__HASH_IDLE_US = 250000 }; /* so long nothing was computed before it is read on */
 
 typedef struct kt__full_hash kt__full_hash;
 

@@ -1,14 +1,9 @@
 #include "context/page_job.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/thread.h"
 #include "host/page_use.h"
 #include "host/relay.h"
 
@@ -16,65 +11,35 @@ enum { STACK_BYTES = 128 << 10 };
 
 struct kt__page_job {
     const kt__gguf *gguf;
-    const kt__activity *activity;
-    pthread_t thread;
-    atomic_bool quit;
-    int64_t started_us;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    /* under the lock */
-    bool started, running;
+    kt__idle_thread idle;
+    /* under its lock */
+    bool running;
     kt__relay_end end;
 };
-
-static bool init_job_locks(kt__page_job *job) {
-    if (pthread_mutex_init(&job->lock, NULL) != 0) return false;
-    if (kt__cond_init(&job->wake) == 0) return true;
-    pthread_mutex_destroy(&job->lock);
-    return false;
-}
 
 kt_status kt__page_job_create(const kt__gguf *gguf, const kt__activity *activity,
                               kt__page_job **out, kt_error *err) {
     *out = NULL;
     kt__page_job *job = kt__calloc(1, sizeof *job);
     if (!job) return kt__fail_nomem(err, "the pages of a model", sizeof *job);
-    if (!init_job_locks(job)) {
+    kt_status status = kt__idle_thread_init(&job->idle, activity, err);
+    if (status != KT_OK) {
         kt__free(job);
-        return kt__fail_nomem(err, "a lock", 0);
+        return status;
     }
     job->gguf = gguf;
-    job->activity = activity;
     *out = job;
     return KT_OK;
 }
 
 void kt__page_job_destroy(kt__page_job *job) {
     if (!job) return;
-    if (job->started) {
-        pthread_mutex_lock(&job->lock);
-        atomic_store(&job->quit, true);
-        pthread_cond_signal(&job->wake);
-        pthread_mutex_unlock(&job->lock);
-        pthread_join(job->thread, NULL);
-    }
-    pthread_cond_destroy(&job->wake);
-    pthread_mutex_destroy(&job->lock);
+    kt__idle_thread_free(&job->idle);
     kt__free(job);
 }
 
-/* false: to be destroyed */
-static bool wait_for_idle(void *arg) {
-    kt__page_job *job = arg;
-    int64_t us;
-    pthread_mutex_lock(&job->lock);
-    while (!atomic_load(&job->quit) &&
-           (us = kt__activity_busy_us(job->activity, KT__HASH_IDLE_US, job->started_us)) > 0) {
-        struct timespec until = kt__time_in_ms(us / 1000 + 1);
-        (void)pthread_cond_timedwait(&job->wake, &job->lock, &until);
-    }
-    pthread_mutex_unlock(&job->lock);
-    return !atomic_load(&job->quit);
+static bool wait_for_idle(void *job) {
+    return kt__idle_thread_wait(&((kt__page_job *)job)->idle);
 }
 
 /* Not of the lowest priority: while pages are read, threads that change the process's mappings wait. */
@@ -89,23 +54,21 @@ static void *relay_parts(void *arg) {
         kt__relay_end of_part = kt__relay_run(map, wait_for_idle, job);
         if (of_part != KT__RELAY_LARGE) end = of_part;
     }
-    pthread_mutex_lock(&job->lock);
+    pthread_mutex_lock(&job->idle.lock);
     job->end = end;
     job->running = false;
-    pthread_mutex_unlock(&job->lock);
+    pthread_mutex_unlock(&job->idle.lock);
     return NULL;
 }
 
 kt_status kt__page_job_start(kt__page_job *job, kt_error *err) {
     int rc = 0;
-    pthread_mutex_lock(&job->lock);
-    if (!job->started) {
-        job->started_us = kt__now_us();
-        job->running = true;
-        rc = kt__thread_start(&job->thread, "kt-pages", STACK_BYTES, relay_parts, job);
-        job->started = job->running = rc == 0;
+    pthread_mutex_lock(&job->idle.lock);
+    if (!job->idle.started) {
+        rc = kt__idle_thread_start(&job->idle, "kt-pages", STACK_BYTES, relay_parts, job);
+        job->running = rc == 0;
     }
-    pthread_mutex_unlock(&job->lock);
+    pthread_mutex_unlock(&job->idle.lock);
     if (rc == 0) return KT_OK;
     return kt__fail(err, KT_E_NOMEM, "no thread for the model's pages: %s", strerror(rc));
 }
@@ -135,8 +98,8 @@ void kt__page_job_get(kt__page_job *job, kt_pages_info *out) {
     };
     *out = (kt_pages_info){.ended = ""};
     count_pages(job->gguf, out);
-    pthread_mutex_lock(&job->lock);
+    pthread_mutex_lock(&job->idle.lock);
     out->running = job->running;
-    if (job->started && !job->running) out->ended = ends[job->end];
-    pthread_mutex_unlock(&job->lock);
+    if (job->idle.started && !job->running) out->ended = ends[job->end];
+    pthread_mutex_unlock(&job->idle.lock);
 }

@@ -1,11 +1,12 @@
 /* Brings a model's mapped files into large pages in the background.
  *
- * Owns: one thread that works while nothing is computed in the context, and
+ * Owns: what a thread does that works while nothing is computed in the context (idle_thread.h), and
  * what it came to. How a file is brought there is host/relay.h's business. Any thread. */
 #ifndef KT_CONTEXT_PAGE_JOB_H
 #define KT_CONTEXT_PAGE_JOB_H
 
-#include "context/full_hash.h"
+#include "context/idle_thread.h"
+#include "gguf/gguf.h"
 
 typedef struct kt__page_job kt__page_job;
 

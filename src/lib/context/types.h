@@ -15,6 +15,7 @@
 #include "calls/calls.h"
 #include "chat/chat_template.h"
 #include "context/full_hash.h"
+#include "context/idle_thread.h"
 #include "context/page_job.h"
 #include "host/host.h"
 #include "host/pool.h"
