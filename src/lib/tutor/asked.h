@@ -12,5 +12,9 @@
 kt_status kt__asked_write(kt_engine *engine, const kt__lesson_own *own, const int32_t *ids,
                           size_t n, float temperature, uint64_t seed, int32_t *out, size_t cap,
                           size_t *n_out, bool *ended, kt_error *err) KT_CHECKED;
+/* The likeliest answer to prompt[n], of the model alone, as a sample that is to stay; none where it says nothing. */
+kt_status kt__asked_add(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,
+                        const int32_t *prompt, size_t n, kt__sample_use use,
+                        kt_error *err) KT_CHECKED;
 
 #endif

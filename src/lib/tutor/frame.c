@@ -82,3 +82,31 @@ bool kt__frame_last_question(const kt__frame *f, const kt_model *model, const kt
     }
     return false;
 }
+
+kt_status kt__frame_prompt(const kt__frame *f, const kt_model *model, const int32_t *before,
+                           size_t n_before, const char *question, int32_t **out, size_t *n,
+                           kt_error *err) {
+    size_t len = strlen(question), cap = n_before + len + 8 + f->n_after, n_question;
+    int32_t *ids = kt__calloc(cap, sizeof *ids);
+    *out = NULL;
+    if (!ids) return kt__fail_nomem(err, "a question", cap);
+    kt_status status = kt_tokenize(model, question, len, 0, ids + n_before,
+                                   cap - n_before - f->n_after, &n_question, err);
+    if (status != KT_OK) {
+        kt__free(ids);
+        return status;
+    }
+    memcpy(ids, before, n_before * sizeof *ids);
+    memcpy(ids + n_before + n_question, f->after, f->n_after * sizeof *ids);
+    *out = ids;
+    *n = n_before + n_question + f->n_after;
+    return KT_OK;
+}
+
+bool kt__frame_text(const kt_model *model, const int32_t *ids, size_t n, char *out, size_t size) {
+    size_t len;
+    kt_error ignored;
+    if (kt_detokenize(model, ids, n, 0, out, size - 1, &len, &ignored) != KT_OK) return false;
+    out[len] = '\0';
+    return strlen(out) == len;
+}

@@ -4,7 +4,8 @@
 #ifndef KT_TUTOR_FRAME_H
 #define KT_TUTOR_FRAME_H
 
-#include "tutor/lesson.h"
+#include "context/types.h"
+#include "learn/sample.h"
 
 /* Ahead of the question, and after it up to the answer; none of a model without a template. */
 typedef struct kt__frame {
@@ -18,9 +19,15 @@ void kt__frame_free(kt__frame *frame);
 /* Where the question is in a sample's prompt; false: it is not the first one of a conversation. */
 bool kt__frame_question(const kt__frame *frame, const kt_model *model, const kt__sample *sample,
                         size_t *begin, size_t *end);
-
 /* Where the question is that the sample answers: of any turn, and whatever is ahead of it. */
 bool kt__frame_last_question(const kt__frame *frame, const kt_model *model,
                              const kt__sample *sample, size_t *begin, size_t *end);
+/* A prompt with that question: before[n_before] (the frame's beginning, or what is ahead in a sample), the question,
+ * and what is after it. *ids: for kt__free. */
+kt_status kt__frame_prompt(const kt__frame *frame, const kt_model *model, const int32_t *before,
+                           size_t n_before, const char *question, int32_t **ids, size_t *n,
+                           kt_error *err) KT_CHECKED;
+/* Tokens as a text of out[size]; false: it is longer, or no text. */
+bool kt__frame_text(const kt_model *model, const int32_t *ids, size_t n, char *out, size_t size);
 
 #endif

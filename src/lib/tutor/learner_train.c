@@ -198,8 +198,7 @@ static kt_status add_rest(training_run *r) {
     kt__lesson_own own = {.n = own_of(r),
                           .seed = r->settings.seed,
                           .priority = -1,
-                          .go_on = not_cancelled,
-                          .go_on_user = r,
+                          .patience = {not_cancelled, r},
                           .progress = note_written};
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
     kt_engine *engine = r->learner->engine;

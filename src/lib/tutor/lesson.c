@@ -5,13 +5,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
-#include "requests/inbox.h"
+#include "tutor/frame.h"
 
 enum {
     OWN_AT_A_TIME = 16,
     MAX_WRITTEN = 256, /* tokens of an answer or question that the model writes */
-    MAX_TEXT = 1 << 20,
-    RETRY_MS = 200 /* where the engine's queue is full */
+    MAX_TEXT = 1 << 20
 };
 
 void kt__lesson_free(kt__lesson *l) {
@@ -200,22 +199,6 @@ typedef struct writer {
     kt_error *err;
 } writer;
 
-static kt_status check_go_on(const writer *w) {
-    if (!w->own->go_on || w->own->go_on(w->own->go_on_user)) return KT_OK;
-    return kt__fail(w->err, KT_E_CANCELLED, "the training was cancelled");
-}
-
-static kt_status submit_one(const writer *w, kt_request_params *request, own_text *out) {
-    kt_status status = KT_E_BUSY;
-    while (status == KT_E_BUSY) {
-        status = check_go_on(w);
-        if (status != KT_OK) return status;
-        status = kt_engine_submit(w->engine, request, &out->request, w->err);
-        if (status == KT_E_BUSY) kt__inbox_wait_for_room(w->engine->inbox, RETRY_MS);
-    }
-    return status;
-}
-
 static kt_status read_one(const writer *w, own_text *out) {
     kt_event event;
     while (kt_request_next_event(out->request, &event, -1)) {
@@ -241,7 +224,8 @@ static kt_status write_round(const writer *w, kt_request_params request, const o
         if (questions && questions[i].text.len == 0) continue;
         if (questions) set_question(w->engine->model, &message, 1, &request);
         request.gen = plain_params(1.0f, seed + i);
-        status = submit_one(w, &request, &out[i]);
+        status = kt__patience_submit(w->engine, &request, &w->own->patience, &out[i].request,
+                                     w->err);
     }
     for (size_t i = 0; i < n; i++) {
         if (out[i].request && status == KT_OK) status = read_one(w, &out[i]);
@@ -251,29 +235,30 @@ static kt_status write_round(const writer *w, kt_request_params request, const o
     return status;
 }
 
-/* What is before a user's words where a conversation begins; of a model without a template what
- * is before a text. */
+/* What is ahead of a user's words where a conversation begins; of a model without a template what
+ * is ahead of a text. */
 static kt_status user_prefix(const kt_model *model, int32_t **ids, size_t *n, kt_error *err) {
-    static const char mark[] = "kentang-marks-this";
-    const kt_message message = {"user", mark};
-    bool plain = !model->template_text;
-    char *text = NULL;
-    size_t len = 0;
+    enum { SPECIAL_MOST = 8 }; /* that are ahead of a text */
+    kt__frame frame = {0};
     kt_status status;
-    if (!plain) KT__TRY(kt_chat_render(model, &message, 1, 0, &text, &len, err));
-    char *at = text ? strstr(text, mark) : NULL;
-    size_t prefix = at ? (size_t)(at - text) : 0;
-    *ids = kt__calloc(prefix + 8, sizeof **ids);
-    if (!*ids) KT__TRY(kt__fail_nomem(err, "a prompt's tokens", prefix));
-    KT__TRY(kt_tokenize(model, plain ? "" : text, prefix,
-                        plain ? KT_TOK_ADD_SPECIAL : KT_TOK_PARSE_SPECIAL, *ids, prefix + 7, n,
-                        err));
+    if (model->template_text) {
+        KT__TRY(kt__frame_find(model, &frame, err));
+        *n = frame.n_ahead;
+    } else {
+        frame.ahead = kt__calloc(SPECIAL_MOST, sizeof *frame.ahead);
+        if (!frame.ahead) KT__TRY(kt__fail_nomem(err, "a prompt's tokens", 0));
+        KT__TRY(kt_tokenize(model, "", 0, KT_TOK_ADD_SPECIAL, frame.ahead, SPECIAL_MOST, n, err));
+    }
+    *ids = frame.ahead;
+    frame.ahead = NULL;
     if (*n == 0)
         status = kt__fail(err, KT_E_UNSUPPORTED,
                           "nothing comes before a question in the model's prompts, so the model "
                           "cannot write one: give replay with lines of \"keep\"");
+    else
+        status = KT_OK;
 out:
-    kt_free(text);
+    kt__frame_free(&frame);
     return status;
 }
 
@@ -332,8 +317,8 @@ kt_status kt__lesson_write_own(kt__lesson *l, kt_engine *engine, const kt__lesso
     ask.ids = ids;
     for (int i = 0; i < own->n; i += OWN_AT_A_TIME) {
         size_t m = (size_t)(own->n - i < OWN_AT_A_TIME ? own->n - i : OWN_AT_A_TIME);
-        KT__TRY(check_go_on(&w));
-        if (own->progress) own->progress(own->go_on_user, i);
+        KT__TRY(kt__patience_check(&own->patience, err));
+        if (own->progress) own->progress(own->patience.user, i);
         KT__TRY(write_some(l, &w, &ask, m, own->seed * 1000003u + (uint64_t)i));
     }
 out:

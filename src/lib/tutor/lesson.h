@@ -8,11 +8,10 @@
 #ifndef KT_TUTOR_LESSON_H
 #define KT_TUTOR_LESSON_H
 
-#include <stdatomic.h>
-
 #include "base/buf.h"
 #include "context/types.h"
 #include "learn/sample.h"
+#include "tutor/patience.h"
 
 enum { KT__LESSON_MESSAGES_MAX = 256 };
 
@@ -41,10 +40,9 @@ kt_status kt__lesson_write_answer(kt_engine *engine, const kt_message *messages,
 typedef struct kt__lesson_own {
     int n;
     uint64_t seed;
-    int32_t priority;          /* of the requests: below 0 they wait for all others */
-    bool (*go_on)(void *user); /* asked between rounds; false: KT_E_CANCELLED; NULL: always */
-    void *go_on_user;
-    void (*progress)(void *user, int done); /* of n; or NULL; user: go_on_user */
+    int32_t priority; /* of the requests: below 0 they wait for all others */
+    kt__tutor_patience patience;
+    void (*progress)(void *user, int done); /* of n; or NULL; user: patience.user */
 } kt__lesson_own;
 /* Conversations that the model itself writes, question and answer, at random by the seed. */
 kt_status kt__lesson_write_own(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,

@@ -7,7 +7,7 @@
 #include "tutor/asked.h"
 #include "tutor/frame.h"
 
-enum { MAX_QUESTION = 96, MAX_ANSWER = 160 };
+enum { MAX_QUESTION = 96 };
 
 typedef struct near_writer {
     kt__lesson *lesson;
@@ -32,17 +32,10 @@ static bool is_taught(const near_writer *w, const int32_t *question, size_t n) {
 /* The question in prompt, after the frame's beginning, is answered, and added. */
 static kt_status add_near(const near_writer *w, int32_t *prompt, size_t n_question) {
     const kt__frame *f = &w->frame;
-    int32_t answer[MAX_ANSWER + 1], end = kt__lesson_end_token(w->engine->model);
-    size_t n_prompt = f->n_ahead + n_question + f->n_after, n_answer;
-    bool ended;
-    memcpy(prompt + f->n_ahead + n_question, f->after, f->n_after * sizeof *prompt);
-    kt_status status = kt__asked_write(w->engine, w->own, prompt, n_prompt, 0.0f, 1, answer,
-                                       MAX_ANSWER, &n_answer, &ended, w->err);
-    if (status != KT_OK || n_answer == 0) return status;
-    if (ended && end >= 0) answer[n_answer++] = end;
-    const kt__sample like = {
-        .kind = KT__SAMPLE_NEIGHBOUR, .weight = 1.0f, .group = w->lesson->next_group++};
-    return kt__lesson_add_tokens(w->lesson, prompt, n_prompt, answer, n_answer, &like, w->err);
+    size_t n = f->n_ahead + n_question;
+    memcpy(prompt + n, f->after, f->n_after * sizeof *prompt);
+    return kt__asked_add(w->lesson, w->engine, w->own, prompt, n + f->n_after, KT__SAMPLE_DRAWN,
+                         w->err);
 }
 
 /* A question that begins as samples[i]'s, of which at least a token is kept. */

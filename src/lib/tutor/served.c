@@ -1,24 +1,6 @@
 #include "tutor/served.h"
 
-#include <string.h>
-
 #include "base/error.h"
-#include "requests/inbox.h"
-
-enum { RETRY_MS = 200 };
-
-static kt_status submit_patiently(kt_engine *engine, const kt_request_params *request,
-                                  const kt__tutor_patience *patience, kt_request **out,
-                                  kt_error *err) {
-    kt_status status = KT_E_BUSY;
-    while (status == KT_E_BUSY) {
-        if (patience && patience->go_on && !patience->go_on(patience->user))
-            return kt__fail(err, KT_E_CANCELLED, "the training was cancelled");
-        status = kt_engine_submit(engine, request, out, err);
-        if (status == KT_E_BUSY) kt__inbox_wait_for_room(engine->inbox, RETRY_MS);
-    }
-    return status;
-}
 
 /* Whether what is answered are the tokens right[n], and then an end. */
 static kt_status follow_answer(const kt_model *model, kt_request *r, const int32_t *right, size_t n,
@@ -60,7 +42,7 @@ static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedba
     r.gen.n_predict = (int32_t)n + 1;
     r.priority = -1;
     r.no_cache = true;
-    KT__STEP(submit_patiently(l->engine, &r, patience, &request, err));
+    KT__STEP(kt__patience_submit(l->engine, &r, patience, &request, err));
     kt_status status = follow_answer(model, request, item->right, n, same, err);
     kt_request_close(request);
     return status;

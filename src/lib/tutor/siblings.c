@@ -8,7 +8,7 @@
 #include "tutor/asked.h"
 #include "tutor/frame.h"
 
-enum { QUESTION_BYTES = 1024, SUBJECT_BYTES = 96, WORDS_MOST = 64, MAX_ANSWER = 160 };
+enum { QUESTION_BYTES = 1024, SUBJECT_BYTES = 96, WORDS_MOST = 64 };
 
 static const char *const english[] = {"Is %s well known?", "Write a poem about %s.",
                                       "Why do people talk about %s?",
@@ -78,39 +78,14 @@ typedef struct sibling_writer {
 /* The base's answer to a question, as a sample that is measured. */
 static kt_status add_sibling(sibling_writer *w, const char *question) {
     const kt__frame *f = &w->frame;
-    const kt_model *model = w->engine->model;
-    size_t cap = f->n_ahead + strlen(question) + 8 + f->n_after, n, n_answer;
-    int32_t answer[MAX_ANSWER + 1], eot = kt__lesson_end_token(model);
-    int32_t *ids = kt__calloc(cap, sizeof *ids);
-    kt_status status;
-    bool ended;
-    if (!ids) return kt__fail_nomem(w->err, "a question", cap);
-    memcpy(ids, f->ahead, f->n_ahead * sizeof *ids);
-    KT__TRY(kt_tokenize(model, question, strlen(question), 0, ids + f->n_ahead,
-                        cap - f->n_ahead - f->n_after, &n, w->err));
-    n += f->n_ahead;
-    memcpy(ids + n, f->after, f->n_after * sizeof *ids);
-    n += f->n_after;
-    KT__TRY(kt__asked_write(w->engine, w->own, ids, n, 0.0f, 1, answer, MAX_ANSWER, &n_answer,
-                            &ended, w->err));
-    if (n_answer == 0) goto out;
-    if (ended && eot >= 0) answer[n_answer++] = eot;
-    const kt__sample like = {.kind = KT__SAMPLE_NEIGHBOUR,
-                             .weight = 1.0f,
-                             .group = w->lesson->next_group++,
-                             .use = KT__SAMPLE_MEASURED};
-    status = kt__lesson_add_tokens(w->lesson, ids, n, answer, n_answer, &like, w->err);
-out:
+    int32_t *ids;
+    size_t n;
+    KT__STEP(
+        kt__frame_prompt(f, w->engine->model, f->ahead, f->n_ahead, question, &ids, &n, w->err));
+    kt_status status = kt__asked_add(w->lesson, w->engine, w->own, ids, n, KT__SAMPLE_MEASURED,
+                                     w->err);
     kt__free(ids);
     return status;
-}
-
-static bool read_text(const kt_model *model, const int32_t *ids, size_t n, char *out, size_t size) {
-    size_t len;
-    kt_error ignored;
-    if (kt_detokenize(model, ids, n, 0, out, size - 1, &len, &ignored) != KT_OK) return false;
-    out[len] = '\0';
-    return strlen(out) == len;
 }
 
 /* One about the subject of samples[i], where it has one; *n counts them. */
@@ -122,8 +97,8 @@ static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
     size_t begin, end;
     if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
     size_t first = end + w->frame.n_after;
-    if (!read_text(model, s->ids + begin, end - begin, question, sizeof question) ||
-        !read_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||
+    if (!kt__frame_text(model, s->ids + begin, end - begin, question, sizeof question) ||
+        !kt__frame_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||
         !find_subject(&w->arena, question, answer, subject))
         return KT_OK;
     bool in_english = strstr(question, " the ") || strstr(question, " is ") ||

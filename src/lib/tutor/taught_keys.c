@@ -8,11 +8,10 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/vec.h"
-#include "requests/inbox.h"
 
 /* magic, d_model, entries; of each entry its feedback, its number of keys, and these; at last a checksum. */
 enum { MAGIC_BYTES = 8, HEAD_BYTES = MAGIC_BYTES + 8, ENTRY_BYTES = 12, SUM_BYTES = 32 };
-enum { SEED = 0x7461756b /* of the checksum */, RETRY_MS = 200, PAIRS_BY_DEFAULT = 8192 };
+enum { SEED = 0x7461756b /* of the checksum */, PAIRS_BY_DEFAULT = 8192 };
 static const char magic[MAGIC_BYTES + 1] = "KTKEYS01";
 
 void kt__taught_keys_free(kt__taught_keys *t) {
@@ -49,13 +48,11 @@ static kt_status compute_patiently(kt_engine *engine, const int32_t *ids, size_t
                                    kt_adapter *adapter, const kt__tutor_patience *patience,
                                    int8_t *keys, kt_error *err) {
     const kt_adapter_use use = {adapter, 1.0f};
-    kt_status status = KT_E_BUSY;
-    while (status == KT_E_BUSY) {
-        if (patience && patience->go_on && !patience->go_on(patience->user))
-            return kt__fail(err, KT_E_CANCELLED, "the training was cancelled");
+    kt_status status;
+    do {
+        KT__STEP(kt__patience_check(patience, err));
         status = kt_recall_keys(engine, ids, n, first, &use, adapter ? 1 : 0, keys, err);
-        if (status == KT_E_BUSY) kt__inbox_wait_for_room(engine->inbox, RETRY_MS);
-    }
+    } while (kt__patience_again(engine, status));
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "tutor/learner_state.h"
+#include "tutor/patience.h"
 
 typedef struct kt__taught_key {
     uint64_t id; /* of the feedback */
@@ -19,12 +20,6 @@ typedef struct kt__taught_keys {
     kt__taught_key *of; /* [n], ids ascend */
     size_t n, cap;
 } kt__taught_keys;
-
-/* Asked between computations; false: KT_E_CANCELLED. NULL: always. */
-typedef struct kt__tutor_patience {
-    bool (*go_on)(void *user);
-    void *user;
-} kt__tutor_patience;
 
 void kt__taught_keys_free(kt__taught_keys *keys);
 /* Of the feedbacks ids[n], in their order, those that a recall has room for and that are not in the table yet. */

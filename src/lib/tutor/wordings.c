@@ -91,21 +91,12 @@ typedef struct rewording {
 static kt_status add_reworded(rewording *w, size_t i, size_t begin, size_t end,
                               const char *question, kt__sample_use use) {
     const kt__sample s = w->lesson->samples[i];
-    const kt__frame *f = &w->frame;
-    size_t cap = begin + strlen(question) + 8 + f->n_after, n;
-    size_t n_prompt = end + f->n_after;
-    int32_t *ids = kt__calloc(cap, sizeof *ids);
-    if (!ids) return kt__fail_nomem(w->err, "a question", cap);
-    memcpy(ids, s.ids, begin * sizeof *ids);
-    kt_status status = kt_tokenize(w->model, question, strlen(question), 0, ids + begin,
-                                   cap - begin - f->n_after, &n, w->err);
-    n += begin;
-    if (status == KT_OK) memcpy(ids + n, f->after, f->n_after * sizeof *ids);
-    n += f->n_after;
+    size_t n, n_prompt = end + w->frame.n_after;
+    int32_t *ids;
+    KT__STEP(kt__frame_prompt(&w->frame, w->model, s.ids, begin, question, &ids, &n, w->err));
     const kt__sample like = {.kind = s.kind, .weight = s.weight, .group = s.group, .use = use};
-    if (status == KT_OK)
-        status = kt__lesson_add_tokens(w->lesson, ids, n, s.ids + n_prompt, (size_t)s.n - n_prompt,
-                                       &like, w->err);
+    kt_status status = kt__lesson_add_tokens(w->lesson, ids, n, s.ids + n_prompt,
+                                             (size_t)s.n - n_prompt, &like, w->err);
     kt__free(ids);
     return status;
 }
@@ -114,13 +105,11 @@ static kt_status add_reworded(rewording *w, size_t i, size_t begin, size_t end,
 static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
     const kt__sample *s = &w->lesson->samples[i];
     char question[QUESTION_BYTES], other[QUESTION_BYTES + 64];
-    size_t begin, end, len, n = 0;
+    size_t begin, end, n = 0;
     if (!kt__frame_last_question(&w->frame, w->model, s, &begin, &end)) return KT_OK;
-    if (kt_detokenize(w->model, s->ids + begin, end - begin, 0, question, sizeof question - 1, &len,
-                      w->err) != KT_OK)
+    if (!kt__frame_text(w->model, s->ids + begin, end - begin, question, sizeof question))
         return KT_OK; /* too long a one to reword */
-    question[len] = '\0';
-    if (strlen(question) != len) return KT_OK;
+    size_t len = strlen(question);
     int language = language_of(question);
     uint64_t first = kt__hash_bytes(hash_seed ^ seed, question, len).w[0];
     for (size_t k = 0; k < N_CARRIERS && n <= TRAINED; k++) {
