@@ -40,7 +40,7 @@ typedef struct kt__idle_thread {
 /* activity outlives it. */
 kt_status KT_CHECKED kt__idle_thread_init(kt__idle_thread *idle, const kt__activity *activity,
                                           kt_error *err);
-/* Where it runs, it is told to end, and waited for. */
+/* Where it runs, it is made to end, and waited for. */
 void kt__idle_thread_free(kt__idle_thread *idle);
 /* Once, with the lock held; name, stack_bytes and what is returned as of kt__thread_start. */
 int kt__idle_thread_start(kt__idle_thread *idle, const char *name, size_t stack_bytes,

@@ -1,5 +1,5 @@
-/* Work of the lowest priority next to others on an engine: it waits where the queue is full, and ends when it is
- * told to.
+/* Work of the lowest priority next to others on an engine: it waits where the queue is full, and ends when
+ * its owner asks it to.
  *
  * Owns: that waiting, and the error of what was cancelled. One thread at a time. */
 #ifndef KT_TUTOR_PATIENCE_H
