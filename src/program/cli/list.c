@@ -17,7 +17,6 @@ enum { MAX_PATH = 4096 };
 typedef struct cabinet {
     kt__config *config;
     kt__store store;
-    char dir[MAX_PATH];
     kt__shelf shelf;
 } cabinet;
 
@@ -26,9 +25,7 @@ static kt_status cabinet_open(cabinet *c, kt_error *err) {
     kt_status status = kt__model_name_config(&c->config, err);
     if (status != KT_OK) return status;
     c->store = kt__model_name_store(c->config);
-    if (!kt__store_dir(&c->store, c->dir, sizeof c->dir))
-        return kt__fail(err, KT_E_ARG, "no folder for models: set HOME, or models_dir");
-    return kt__shelf_open(c->dir, &c->shelf, err);
+    return kt__store_shelf(&c->store, &c->shelf, err);
 }
 
 static void cabinet_close(cabinet *c) {
@@ -147,9 +144,9 @@ static void list_as_table(const cabinet *c, kt_ctx *ctx) {
     else
         printf("no models in %s; `kentang pull` gets one, and without -m the demo model inside the "
                "program answers\n",
-               c->dir);
+               c->shelf.root);
     for (size_t i = 0; i < c->shelf.n; i++) print_row(c, &c->shelf.models[i], ctx, width);
-    uint64_t unfinished = kt__pull_unfinished(c->dir, false);
+    uint64_t unfinished = kt__pull_unfinished(c->shelf.root, false);
     size_text(unfinished, size);
     if (unfinished)
         printf("unfinished downloads: %s; pull continues them, `kentang rm --unfinished` removes "
@@ -198,7 +195,7 @@ static kt_status find_required(const cabinet *c, const char *name, const kt__she
     return kt__fail(err, KT_E_ARG,
                     "no model \"%.80s\" in %.200s: `kentang list` shows what is "
                     "there",
-                    name, c->dir);
+                    name, c->shelf.root);
 }
 
 static void print_origin(const kt__shelf_model *m) {
@@ -312,7 +309,7 @@ int kt__cmd_rm(int argc, char **argv) {
     if (!n_words && !opts.unfinished) return kt__cli_usage_error("rm", "which model?");
     kt_status status = cabinet_open(&c, &err);
     if (status == KT_OK) status = remove_models(&c, words, n_words, &err);
-    if (status == KT_OK && opts.unfinished) (void)kt__pull_unfinished(c.dir, true);
+    if (status == KT_OK && opts.unfinished) (void)kt__pull_unfinished(c.shelf.root, true);
     cabinet_close(&c);
     return status == KT_OK ? 0 : kt__cli_fail("rm", &err);
 }

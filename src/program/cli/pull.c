@@ -49,10 +49,8 @@ static const kt__opt table[] = {
 #undef AT
 
 static kt_status name_it(const kt__store *store, const char *as, const char *path, kt_error *err) {
-    char dir[4096];
-    kt__shelf shelf = {0};
-    kt_status status = KT_E_INTERNAL;
-    if (kt__store_dir(store, dir, sizeof dir)) status = kt__shelf_open(dir, &shelf, err);
+    kt__shelf shelf;
+    kt_status status = kt__store_shelf(store, &shelf, err);
     const kt__shelf_model *model = status == KT_OK ? kt__shelf_at(&shelf, path) : NULL;
     if (model) status = kt__shelf_link(&shelf, as, model, err);
     kt__shelf_close(&shelf);

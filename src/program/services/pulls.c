@@ -11,8 +11,6 @@
 #include "setup/model_name.h"
 #include "store/hub.h"
 
-enum { MAX_PATH = 4096 };
-
 struct kt__pulls {
     kt__slog *log;
     kt__models *models;
@@ -27,17 +25,9 @@ struct kt__pulls {
 
 /* ---- what lies in the folder ---- */
 
-static kt_status open_shelf(const kt__pulls *p, kt__shelf *shelf, kt_error *err) {
-    char dir[MAX_PATH];
-    *shelf = (kt__shelf){0};
-    if (!kt__store_dir(&p->store, dir, sizeof dir))
-        return kt__fail(err, KT_E_ARG, "no folder for models: set HOME, or models_dir");
-    return kt__shelf_open(dir, shelf, err);
-}
-
 static kt_status add_shelf(kt__pulls *p, kt_error *err) {
     kt__shelf shelf;
-    kt_status status = open_shelf(p, &shelf, err);
+    kt_status status = kt__store_shelf(&p->store, &shelf, err);
     for (size_t i = 0; i < shelf.n && status == KT_OK; i++)
         status = kt__models_add(p->models, shelf.models[i].name, err);
     kt__shelf_close(&shelf);
@@ -60,7 +50,7 @@ static void note_progress(void *user, uint64_t done, uint64_t total) {
 static kt_status serve_pulled(kt__pulls *p, const char *path, char *name, size_t size,
                               kt_error *err) {
     kt__shelf shelf;
-    kt_status status = open_shelf(p, &shelf, err);
+    kt_status status = kt__store_shelf(&p->store, &shelf, err);
     const kt__shelf_model *model = status == KT_OK ? kt__shelf_at(&shelf, path) : NULL;
     if (model) {
         snprintf(name, size, "%s", model->name);

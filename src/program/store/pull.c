@@ -60,6 +60,17 @@ bool kt__store_dir(const kt__store *store, char *out, size_t size) {
     return snprintf(out, size, "%s", store->dir) < (int)size;
 }
 
+static kt_status fail_no_dir(kt_error *err) {
+    return kt__fail(err, KT_E_ARG, "no folder for models: set HOME, or models_dir");
+}
+
+kt_status kt__store_shelf(const kt__store *store, kt__shelf *out, kt_error *err) {
+    char dir[MAX_PATH];
+    *out = (kt__shelf){0};
+    if (!kt__store_dir(store, dir, sizeof dir)) return fail_no_dir(err);
+    return kt__shelf_open(dir, out, err);
+}
+
 static bool join_path(char out[MAX_PATH], const char *dir, const char *a, const char *b) {
     if (strlen(dir) + strlen(a) + (b ? strlen(b) : 0) + 2 >= MAX_PATH - 64) return false;
     char *end = stpcpy(out, dir);
@@ -463,7 +474,7 @@ kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report, kt_er
     if (kt__store_dir(params->store, p->root, sizeof p->root))
         status = pull_files(p);
     else
-        (void)kt__fail(err, KT_E_ARG, "no folder for models: set HOME, or models_dir");
+        (void)fail_no_dir(err);
     if (p->lock >= 0) close(p->lock);
     kt__offer_free(&p->offer);
     kt__access_close(&p->access);

@@ -40,6 +40,8 @@ typedef struct kt__pull_params {
 
 /* $XDG_DATA_HOME/kentang/models or ~/.local/share/kentang/models; false: neither is known. */
 bool kt__store_dir(const kt__store *store, char *out, size_t size);
+/* What lies there; kt__shelf_close, also after failure. */
+kt_status kt__store_shelf(const kt__store *store, kt__shelf *out, kt_error *err) KT_CHECKED;
 kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report,
                    kt_error *err) KT_CHECKED;
 /* Bytes of unfinished downloads, and their removal. */
