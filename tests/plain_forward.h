@@ -147,6 +147,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     }
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
                 !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2") &&
+                !is_arch(s, "command-r", "command-r") &&
                 !is_arch(s, "granitemoe", "ernie4_5-moe") &&
                 !is_arch(s, "granitehybrid", "deepseek2");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
@@ -521,7 +522,7 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
          (is_arch(s, "granite", "granitemoe") || is_arch(s, "granitehybrid", "")) && i < s->n_vocab;
          i++)
         logits[i] /= scale_of(s, 3);
-    for (int i = 0; is_arch(s, "cohere2", "cohere2") && i < s->n_vocab; i++)
+    for (int i = 0; is_arch(s, "cohere2", "command-r") && i < s->n_vocab; i++)
         logits[i] *= scale_of(s, 3);
     for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
         logits[i] = 30.0 * tanh(logits[i] / 30.0);

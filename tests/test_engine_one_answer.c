@@ -49,6 +49,7 @@ static const fixture fixtures[] = {
     {"tiny-exaone4-windows", "q8_0"},
     {"tiny-olmo2", "q4_k_m"},
     {"tiny-olmo3", "q5_k_m"},
+    {"tiny-command-r", "q4_k_m"},
     {"tiny-cohere2", "q4_k_m"},
     {"tiny-cohere2", "q8_0"},
     {"tiny-phi4", "q4_k_m"},

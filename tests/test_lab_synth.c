@@ -132,6 +132,7 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-exaone4-windows", 0xa2f2207a3408e6d9},
         {"tiny-olmo2", 0x39df4a4fd32a15bb},
         {"tiny-olmo3", 0x6c5830487b247da9},
+        {"tiny-command-r", 0xaf3bfd20809d34f3},
         {"tiny-cohere2", 0xef18f5c4aafedc95},
         {"tiny-phi4", 0xbd04971f9ce34277},
         {"tiny-bert", 0x53b9005551540556},

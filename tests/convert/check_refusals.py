@@ -235,6 +235,8 @@ refused("a window of smollm3", "use_sliding_window", lambda: edit("config.json",
 models.write(models.MODELS["cohere2"], base)
 refused("cohere2 without a window", "the cohere2 format has one", lambda: edit("config.json", sliding_window=0))
 refused("cohere2 in another order", "another order", lambda: edit("config.json", layer_types=["full_attention"] * 5))
+models.write(models.MODELS["cohere"], base)
+refused("Command R+'s norms of heads", "layer norms of query and key heads", lambda: edit("config.json", use_qk_norm=True))
 models.write(models.MODELS["exaone4"], base)
 refused("letters of another kind", "letters L and G", lambda: edit("config.json", sliding_window_pattern="LLXG"))
 refused("a pattern of nothing", "letters L and G", lambda: edit("config.json", sliding_window_pattern=0))

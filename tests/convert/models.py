@@ -106,6 +106,9 @@ MODELS = {
                   drop=["rope_theta"], config={"sliding_window": 32, "layer_types": [
                       "sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
                       "sliding_attention"]}),
+    "cohere": spec("CohereForCausalLM", "cohere2", pre="command-r", layers=3, tied=True, eps=1e-5, theta=8e6,
+                   drop=["rms_norm_eps", "tie_word_embeddings"], logit_scale=0.125,
+                   config={"logit_scale": 0.125, "layer_norm_eps": 1e-5, "use_qk_norm": False}),
     "cohere2": spec("Cohere2ForCausalLM", "cohere2", pre="command-r", window=32, layers=5, tied=True, eps=1e-5, period=4,
                     theta=50000.0, drop=["rms_norm_eps", "tie_word_embeddings"], logit_scale=0.25,
                     config={"sliding_window": 32, "logit_scale": 0.25, "layer_norm_eps": 1e-5}),
@@ -371,7 +374,7 @@ def config(m, n_tokens):
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
-             "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
+             "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "CohereForCausalLM": "cohere", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
              "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,

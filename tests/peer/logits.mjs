@@ -158,7 +158,7 @@ const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "ti
     "tiny-gemma3": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
-    "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
+    "tiny-olmo3": 2000, "tiny-command-r": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
     "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000,
     "tiny-lfm2": 2000, "tiny-qwen35": 2000, "tiny-qwen35moe": 2000,
     "tiny-lfm2moe": 2000, "tiny-granitemoe": 2000, "tiny-ernie45moe": 512, "tiny-qwen3next": 2000,

@@ -52,7 +52,8 @@ const models = {
     mistral3: ["Ministral 3", "tiny-mistral3", "ministral-3-3b", "[TOOL_CALLS]"],
     exaone4: ["EXAONE 4.0", "tiny-exaone4", "exaone-4-1.2b", "JSON in tags"],
     olmo2: ["OLMo 2, OLMo 3", "tiny-olmo3", "olmo-2-1b", "-"],
-    cohere2: ["Command R7B, Aya", "tiny-cohere2", "command-r7b", "JSON list"],
+    "command-r": ["Aya Expanse 8B, Aya 23, Command R", "tiny-command-r", "aya-expanse-8b", "-"],
+    cohere2: ["Command R7B", "tiny-cohere2", "command-r7b", "JSON list"],
     smollm3: ["SmolLM3 3B", "tiny-smollm3", "smollm3-3b", "JSON in tags"],
     qwen2moe: ["Qwen1.5-MoE, Qwen2-57B", "tiny-qwen2moe", "qwen1.5-moe-a2.7b", "JSON in tags"],
     qwen3moe: ["Qwen3-30B-A3B, Coder-30B", "tiny-qwen3moe", "qwen3-30b-a3b", "JSON or XML in tags"],
@@ -72,7 +73,7 @@ const models = {
     "falcon-h1": ["Falcon H1", "tiny-falconh1", "falcon-h1-0.5b", "JSON in tags"],
 };
 // Geometries of more than about 5 GiB at Q4_K_M, which --speed leaves out.
-const large = ["glm-4-9b", "command-r7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "gpt-oss-20b", "ernie-4.5-21b-a3b", "glm-4.7-flash",
+const large = ["glm-4-9b", "aya-expanse-8b", "command-r7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "gpt-oss-20b", "ernie-4.5-21b-a3b", "glm-4.7-flash",
     "qwen3-next-80b-a3b", "nemotron-nano-9b-v2", "nemotron-3-nano-30b-a3b"];
 
 const encoders = [
@@ -229,7 +230,7 @@ const missing = [...fs.readFileSync(path.join(root, "src/lib/model/arch_missing.
 function page() {
     return `# What runs
 
-Made by \`tests/peer/models.mjs\`, beside llama.cpp on the same files. An architecture stands for its models: any GGUF file that says it (\`general.architecture\`)
+Made by \`tests/peer/models.mjs\`, compared with llama.cpp on the same files. An architecture means its models: any GGUF file that says it (\`general.architecture\`)
 is checked key by key and tensor by tensor, and refused by the name of what does not fit. \`kentang inspect FILE\` says it of one file.
 
 - **KL F32**: the mean divergence of kentang's distributions from llama.cpp's on a small model of the architecture with random weights, 16 sequences of 1 to 300
@@ -262,10 +263,11 @@ These are refused by name, with what they would need:
 | architecture | needs |
 |---|---|
 ${missing.map(([, arch, needs]) => `| ${arch} | ${needs} |`).join("\n")}
+| MPNet, gte's NewModel (folders) | a layer program of their own: a bias by distance; gated products |
 
-Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts behind a latent projection
-(\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, pre-tokenizers that are not known
-(Moonlight's among them), and every tensor type that the list above lacks, by its number.
+Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts after a latent projection
+(\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, pre-tokenizers that are not known,
+and every tensor type that the list above lacks, by its number.
 `;
 }
 

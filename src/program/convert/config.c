@@ -322,6 +322,9 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (!(c->arch & KT__HF_PART_ROTATED) && !isnan(c->rotary_share) && c->rotary_share != 1.0)
         return kt__hf_refuse(c, "partial_rotary_factor",
                              "only phi3, glm4 and qwen35 models rotate a part of a head", err);
+    if (c->arch == KT__HF_COHERE && kt__hf_flag(c, "use_qk_norm", false))
+        return kt__hf_refuse(c, "use_qk_norm",
+                             "layer norms of query and key heads are not computed", err);
     KT__TRY(check_activation(c, err));
     if (c->arch & KT__HF_EXPERTS) KT__TRY(kt__hf_experts_read(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
