@@ -11,7 +11,7 @@ static int32_t type_of(const kt__seg *seg, int row) {
 }
 
 bool kt__encoder_embed(kt__dev *dev, const kt__input_tables *tables, const kt__seg *segs, int n_seg,
-                       float eps, int n_tok, int32_t *ids, float *tmp, float *x) {
+                       float eps, int n_tok, int n, int32_t *ids, float *tmp, float *x) {
     const kt__ops *ops = kt__dev_ops(dev);
     const kt__weight *const list[] = {&tables->positions, &tables->types};
     for (int i = 0; i < 2; i++) {
@@ -28,7 +28,6 @@ bool kt__encoder_embed(kt__dev *dev, const kt__input_tables *tables, const kt__s
         ops->embed(dev, w, ids, n_tok, 1.0f, tmp);
         ops->add(dev, tmp, w->n_col, n_tok, w->n_col, x);
     }
-    int n = tables->types.data ? tables->types.n_col : tables->positions.n_col;
     return kt__encoder_norm(dev, &tables->norm, eps, n_tok, n, x);
 }
 
@@ -37,7 +36,7 @@ bool kt__encoder_norm(kt__dev *dev, const kt__layer_norm *norm, float eps, int n
     const kt__ops *ops = kt__dev_ops(dev);
     ops->centre(dev, x, n_tok, n);
     bool finite = ops->norm_f32(dev, x, norm->w, eps, n_tok, n, x);
-    ops->add(dev, norm->b, 0, n_tok, n, x);
+    if (norm->b) ops->add(dev, norm->b, 0, n_tok, n, x);
     return finite;
 }
 

@@ -22,11 +22,11 @@ typedef struct kt__input_tables {
     kt__layer_norm norm;
 } kt__input_tables;
 
-/* x[n_tok] += the rows of each token's position and type; then the norm. ids: [n_tok] of room; tmp:
- * as large as x. false: a row is not finite. */
+/* x[n_tok][n] += the rows of each token's position and type; then the norm. ids: [n_tok] of room;
+ * tmp: as large as x. false: a row is not finite. */
 bool kt__encoder_embed(kt__dev *dev, const kt__input_tables *tables, const kt__seg *segs, int n_seg,
-                       float eps, int n_tok, int32_t *ids, float *tmp, float *x);
-/* x[n_tok][n] = layer_norm(x); false: a row is not finite. */
+                       float eps, int n_tok, int n, int32_t *ids, float *tmp, float *x);
+/* x[n_tok][n] = layer_norm(x), with or without a bias; false: a row is not finite. */
 bool kt__encoder_norm(kt__dev *dev, const kt__layer_norm *norm, float eps, int n_tok, int n,
                       float *x);
 /* out = gelu(up . acts + bias) as activation rows; rows: [n_tok][up.n_row] of room. */

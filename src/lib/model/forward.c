@@ -292,9 +292,10 @@ static void embed_batch(kt__fwd *fwd) {
     const kt__hparams *hp = &fwd->net->hp;
     fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
                     kt__fwd_f32(fwd, KT__BUF_X));
-    if (hp->features & KT__F_LAYER_NORMS) /* the next norm looks whether it is finite */
+    if (hp->features &
+        (KT__F_LAYER_NORMS | KT__F_EMBED_NORM)) /* the next norm looks whether it is finite */
         (void)kt__encoder_embed(fwd->dev, &fwd->net->tables, fwd->batch.segs, fwd->batch.n_seg,
-                                hp->norm_eps, fwd->batch.n_tok, fwd->table_ids,
+                                hp->norm_eps, fwd->batch.n_tok, hp->d_model, fwd->table_ids,
                                 kt__fwd_f32(fwd, KT__BUF_TMP), kt__fwd_f32(fwd, KT__BUF_X));
     size_t n_rot = (size_t)hp->rope.n_rot;
     for (int s = 0; s < fwd->batch.n_seg; s++) {

@@ -112,8 +112,8 @@ bool kt__fwd_block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
     float *x = kt__fwd_f32(fwd, KT__BUF_X);
     int n_tok = fwd->batch.n_tok;
-    /* every reader of x subtracts its mean, so x may lose it for good */
-    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, x, n_tok, hp->d_model);
+    /* every reader of x but one without a norm subtracts its mean, so x may lose it for good */
+    if (norm && hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, x, n_tok, hp->d_model);
     if (norm) return fwd->ops->norm(fwd->dev, x, norm, hp->norm_eps, n_tok, acts);
     fwd->ops->quantize(fwd->dev, x, n_tok, acts);
     return true; /* the post-norm looks */

@@ -361,12 +361,16 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
 }
 
 kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
-    return hp->dense[layer] ? hp->features & ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT) : hp->features;
+    kt__features features = hp->features;
+    if (hp->dense[layer]) features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
+    if (layer > 0) features &= ~KT__F_EMBED_NORM; /* it stands for the first layer's norm */
+    return features;
 }
 
 bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
     if (hp->window <= 0 || hp->window_period <= 0) return false;
     if (hp->has_pattern) return hp->pattern[layer];
+    if (hp->features & KT__F_GLOBAL_FIRST) return layer % hp->window_period != 0;
     return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
 }
 

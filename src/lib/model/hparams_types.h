@@ -72,6 +72,11 @@ typedef uint64_t kt__features;
 #define KT__F_LATENT (UINT64_C(1) << 40) /* attention over a latent vector of each position */
 #define KT__F_LATENT_Q \
     (UINT64_C(1) << 41) /* with LATENT: queries too come out of a latent vector; the file says it */
+#define KT__F_EMBED_NORM \
+    (UINT64_C(1) << 42) /* a layer norm of the embeddings in place of the first layer's own */
+#define KT__F_GLOBAL_FIRST \
+    (UINT64_C(1)           \
+     << 43) /* with a sliding window: of each period the first layer has none, not the last */
 #define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {

@@ -391,6 +391,8 @@ static kt_status bind_tables(const binder *b) {
     kt__input_tables *tables = &b->net->tables;
     const kt__hparams *hp = &b->net->hp;
     int d = hp->d_model, n_type = rows_in_file(b, "token_types.weight", KT__MAX_TOKEN_TYPES);
+    if (hp->features & KT__F_EMBED_NORM)
+        return bind_vector(b, "token_embd_norm.weight", d, true, &tables->norm.w);
     if (!(hp->features & KT__F_LAYER_NORMS)) return KT_OK;
     if (hp->features & KT__F_POSITIONS)
         KT__TRY(bind_matrix(b, "position_embd.weight", (int)hp->n_ctx_train, d, true,

@@ -59,7 +59,7 @@ typedef struct kt__net {
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
     const float *out_norm, *head_bias;   /* or NULL; head_bias: [n_vocab] */
-    kt__input_tables tables;             /* with KT__F_LAYER_NORMS */
+    kt__input_tables tables;             /* with KT__F_LAYER_NORMS; with KT__F_EMBED_NORM a norm */
     kt__pool_head pool;                  /* after what is pooled */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */

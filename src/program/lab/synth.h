@@ -20,7 +20,7 @@ typedef struct kt__synth_preset {
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim;
     int n_rot; /* 0: head_dim */
     int n_vocab, n_ctx;
-    float eps, rope_base, rope_alpha;
+    float eps, rope_base, local_rope_base, rope_alpha;
     bool head_keys, tied, biases, head_bias, longrope;
     int conv_width;
     uint64_t attention_layers; /* LFM2, Mamba-2: bits of the layers that are not recurrent */

@@ -249,6 +249,7 @@ static void add_table(planner *p, const char *name, int64_t n_rows) {
 static void add_input_tables(planner *p, kt__features features) {
     const kt__synth_preset *ps = p->plan->preset;
     if (features & KT__F_POSITIONS) add_table(p, "position_embd.weight", ps->n_ctx);
+    if (features & KT__F_EMBED_NORM) add_norm(p, "token_embd_norm.weight", ps->d_model, 1.0f);
     if (!(features & KT__F_LAYER_NORMS)) return;
     add_table(p, "token_types.weight", 2);
     add_norm(p, "token_embd_norm.weight", ps->d_model, 1.0f);
@@ -337,6 +338,7 @@ static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
 static void put_rope(keys *k, const kt__synth_preset *ps) {
     bool is_llama = strcmp(ps->arch, "llama") == 0;
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
+    if (ps->local_rope_base > 0) put_f32(k, "rope.freq_base_swa", ps->local_rope_base);
     if (ps->nope) kt__gguf_put_bool(k->w, arch_key(k, "rope.scaling.finetuned"), false);
     if (ps->rope_alpha > 0) put_f32(k, "rope.scaling.alpha", ps->rope_alpha);
     if (is_llama || k->features & KT__F_FUSED_QKV || ps->n_rot)
