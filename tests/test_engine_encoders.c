@@ -20,13 +20,10 @@ typedef struct fixture {
 } fixture;
 
 static const fixture fixtures[] = {
-    {"tiny-bert", "q4_k_m"},
-    {"tiny-bert", "f16"},
-    {"tiny-nomic-bert", "q8_0"},
-    {"tiny-modern-bert", "q4_k_m"},
-    {"tiny-gemma-embedding", "q4_k_m"},
-    {"tiny-bert-reranker", "q5_k_m"},
-    {"tiny-qwen3-embedding", "q4_k_m"},
+    {"tiny-bert", "q4_k_m"},          {"tiny-bert", "f16"},
+    {"tiny-nomic-bert", "q8_0"},      {"tiny-modern-bert", "q4_k_m"},
+    {"tiny-nomic-bert-moe", "q8_0"},  {"tiny-gemma-embedding", "q4_k_m"},
+    {"tiny-bert-reranker", "q5_k_m"}, {"tiny-qwen3-embedding", "q4_k_m"},
     {"tiny-qwen3-reranker", "q8_0"},
 };
 

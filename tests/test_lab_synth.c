@@ -138,6 +138,7 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-bert", 0x53b9005551540556},
         {"tiny-bert-reranker", 0xabc6cfa45f5458e1},
         {"tiny-nomic-bert", 0x0c089d7d1999991b},
+        {"tiny-nomic-bert-moe", 0x25438ff22efe8a26},
         {"tiny-modern-bert", 0x9621a39079ce8962},
         {"tiny-gemma-embedding", 0x161998fd4bbd6260},
         {"tiny-qwen3-embedding", 0xcdfc423468afd2cc},

@@ -59,7 +59,7 @@ function report(good, text) {
 }
 // bound: of 1 - cosine. llama.cpp quantises activations to 8 bits in blocks of other sizes.
 const cases = [["f32", 1e-5], ["f16", 1e-4], ["q8_0", 1e-3], ["q4_k_m", 1e-2], ["q5_k_m", 5e-3]];
-for (const preset of ["tiny-bert", "tiny-nomic-bert", "tiny-modern-bert", "tiny-gemma-embedding", "tiny-qwen3-embedding"]) {
+for (const preset of ["tiny-bert", "tiny-nomic-bert", "tiny-nomic-bert-moe", "tiny-modern-bert", "tiny-gemma-embedding", "tiny-qwen3-embedding"]) {
     for (const [quant, bound] of cases) {
         if (!`${preset} ${quant}`.includes(opt.only)) continue;
         const file = path.join(work, "model.gguf");

@@ -79,6 +79,8 @@ const large = ["glm-4-9b", "aya-expanse-8b", "command-r7b", "qwen3-30b-a3b", "qw
 const encoders = [
     ["bert", "all-MiniLM, bge, e5, mxbai; rerankers"],
     ["nomic-bert", "nomic-embed-text v1.5"],
+    ["nomic-bert-moe", "nomic-embed-text v2"],
+    ["modern-bert", "ModernBERT, gte-modernbert, granite-embedding r2"],
     ["gemma-embedding", "EmbeddingGemma 300M"],
 ];
 

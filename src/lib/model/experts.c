@@ -92,6 +92,7 @@ void kt__experts_destroy(kt__experts *experts) {
 kt__glu_kind kt__glu_kind_of(kt__features features) {
     if (features & KT__F_CLAMPED) return KT__GLU_CLAMPED;
     if (features & KT__F_RELU2) return KT__GLU_RELU2;
+    if (features & KT__F_PLAIN_FF) return KT__GLU_GELU_ALONE;
     return features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
 }
 

@@ -50,7 +50,7 @@ static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error
     return KT_OK;
 }
 
-static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer) {
+static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     float *sum = kt__fwd_f32(fwd, KT__BUF_TMP);
     if (layer->down.data) {
         kt__acts acts = ff_acts(fwd, layer);
@@ -59,6 +59,8 @@ static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer) {
     }
     kt__experts_add(fwd->experts, layer, sum, kt__fwd_f32(fwd, KT__BUF_X));
     kt__fwd_lap(fwd, KT_PROFILE_DOWN);
+    if (!kt__fwd_end_block(fwd, &layer->layer_end))
+        return kt__fwd_fail(fwd, "the experts' norm", err);
     return KT_OK;
 }
 
@@ -96,5 +98,6 @@ kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
 
 kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK;
-    return layer->down_exps.w.data ? experts_down_part(fwd, layer) : down_part(fwd, layer, err);
+    return layer->down_exps.w.data ? experts_down_part(fwd, layer, err)
+                                   : down_part(fwd, layer, err);
 }

@@ -363,7 +363,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
 kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
     kt__features features = hp->features;
     if (hp->dense[layer]) features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
-    if (layer > 0) features &= ~KT__F_EMBED_NORM; /* it stands for the first layer's norm */
+    if (layer > 0) features &= ~KT__F_EMBED_NORM; /* in place of the first layer's norm */
     return features;
 }
 

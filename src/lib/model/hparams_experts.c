@@ -79,6 +79,12 @@ static void read_dense_layers(kt__key_reader *r, kt__hparams *hp) {
     for (int i = 0; i < hp->n_layer; i++) hp->dense[i] = i < lead || (i + 1) % step != 0;
 }
 
+/* Of Nomic's encoders with experts: of each period the second layer has them. */
+static void read_expert_period(kt__key_reader *r, kt__hparams *hp) {
+    int period = (int)kt__key_int(r, "moe_every_n_layers", false, 0, 0, KT__MAX_LAYERS);
+    for (int i = 0; i < hp->n_layer; i++) hp->dense[i] = period == 0 || i % period != 1;
+}
+
 void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp) {
     bool may = hp->features & KT__F_MAY_EXPERTS;
     hp->n_expert_group = hp->n_group_used = 1;
@@ -102,6 +108,7 @@ void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp) {
         read_fixed_choice(r, hp);
     }
     if (hp->features & KT__F_DENSE_LEAD) read_dense_layers(r, hp);
+    if (hp->features & KT__F_PLAIN_FF) read_expert_period(r, hp);
     hp->expert_scale = kt__key_f32(r, "expert_weights_scale", false, 1.0f);
     if (hp->expert_scale == 0.0f) hp->expert_scale = 1.0f;
     kt__key_positive(r, "expert_weights_scale", hp->expert_scale);

@@ -318,7 +318,7 @@ static kt_status split_experts(const binder *b, int i) {
     kt__layer *layer = &b->net->layers[i];
     const kt__bound *t = layer->t, *fused = &t[KT__SLOT_GATE_UP_EXPS];
     int ff = hp->d_ff_expert;
-    bool alone = hp->features & KT__F_RELU2; /* without a gate: what is squared takes its place */
+    bool alone = hp->features & (KT__F_RELU2 | KT__F_PLAIN_FF); /* up takes the gate's place */
     if (!has_place(hp, i, &slots[KT__SLOT_DOWN_EXPS])) return KT_OK;
     layer->down_exps = expert_rows(&t[KT__SLOT_DOWN_EXPS], t[KT__SLOT_DOWN_EXPS_BIAS].v, 0,
                                    hp->d_model);

@@ -36,6 +36,22 @@ static void square_positives(float *x, int n) {
     }
 }
 
+static bool is_alone(const glu_job *job) {
+    return job->d->kind == KT__GLU_RELU2 || job->d->kind == KT__GLU_GELU_ALONE;
+}
+
+/* Where there is no up. */
+static void activate_alone(const glu_job *job, int n, float *x) {
+    float ones[64];
+    if (job->d->kind == KT__GLU_RELU2) {
+        square_positives(x, n);
+        return;
+    }
+    for (int i = 0; i < 64; i++) ones[i] = 1.0f;
+    for (int at = 0; at < n; at += 64)
+        job->dev->kernels->gelu_mul(x + at, ones, n - at < 64 ? n - at : 64, x + at);
+}
+
 static void activate_rows(const glu_job *job, float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
     if (job->d->kind == KT__GLU_CLAMPED) {
@@ -55,7 +71,7 @@ static void few_alone(const glu_job *job, int row0, int n_row, int worker) {
     kt__dev_mm(job->dev, gate, row0, n_row, job->acts, job->d->gate_bias, NULL,
                more ? kt__row_of(gate, row0 + n_row) : NULL, job->d->rows + row0, ld, worker);
     for (int t = 0; t < job->acts->n_tok; t++)
-        square_positives(job->d->rows + (size_t)t * ld + row0, n_row);
+        activate_alone(job, n_row, job->d->rows + (size_t)t * ld + row0);
 }
 
 /* last: of the worker's chunk */
@@ -64,7 +80,7 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
     size_t ld = (size_t)job->d->gate.n_row;
     const uint8_t *after = last ? NULL : kt__row_of(&job->d->gate, row0 + n_row);
     after = kt__dev_lora_next(job->d->lora, KT__SITE_GATE, row0, job->acts->n_tok, after);
-    if (job->d->kind == KT__GLU_RELU2) {
+    if (is_alone(job)) {
         few_alone(job, row0, n_row, worker);
         return;
     }
@@ -165,7 +181,7 @@ static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
 static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
                       float *tile, int worker) {
-    bool alone = job->d->kind == KT__GLU_RELU2;
+    bool alone = is_alone(job);
     kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
                alone ? NULL : kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n, tok0, acts->n_tok, tile,
@@ -175,8 +191,9 @@ static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int ro
 static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
                     float *gate, int worker) {
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
-    if (job->d->kind == KT__GLU_RELU2) {
-        for (int t = 0; t < acts->n_tok; t++) square_positives(gate + (size_t)t * KT__GLU_ROWS, n);
+    if (is_alone(job)) {
+        for (int t = 0; t < acts->n_tok; t++)
+            activate_alone(job, n, gate + (size_t)t * KT__GLU_ROWS);
         return;
     }
     int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, &job->d->up, acts->n_tok));

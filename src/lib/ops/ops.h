@@ -101,12 +101,13 @@ typedef struct kt__attention {
 } kt__attention;
 
 /* CLAMPED: min(gate, 7) through x * sigmoid(1.702 x), times (up held to +-7) + 1 */
-/* RELU2: relu(gate)^2, and there is no up */
+/* RELU2: relu(gate)^2, and GELU_ALONE: gelu(gate); there is no up */
 typedef enum kt__glu_kind {
     KT__GLU_SILU,
     KT__GLU_GELU,
     KT__GLU_CLAMPED,
-    KT__GLU_RELU2
+    KT__GLU_RELU2,
+    KT__GLU_GELU_ALONE
 } kt__glu_kind;
 /* Up to so many tokens, whole rows are computed before they are quantised. */
 enum { KT__GLU_ROWWISE = 63 };

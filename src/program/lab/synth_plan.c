@@ -209,6 +209,10 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     case KT__SLOT_GATE_EXPS:
     case KT__SLOT_UP_EXPS:
     case KT__SLOT_MAMBA_TAPS_BIAS: return true;
+    case KT__SLOT_ROUTER_BIAS:
+    case KT__SLOT_UP_EXPS_BIAS:
+    case KT__SLOT_DOWN_EXPS_BIAS:
+        return ps->biases && !(kt__arch_features(ps->arch) & KT__F_PLAIN_FF);
     case KT__SLOT_GATE_UP_EXPS:
     case KT__SLOT_GATE_UP_EXPS_BIAS:
     case KT__SLOT_MAMBA_NORM_BOTH: return false;
@@ -384,6 +388,7 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (ps->dense_lead) put_u32(k, "leading_dense_block_count", ps->dense_lead);
     if (ps->shares_normed) kt__gguf_put_bool(k->w, arch_key(k, "expert_weights_norm"), true);
     if (ps->expert_scale > 0) put_f32(k, "expert_weights_scale", ps->expert_scale);
+    if (k->features & KT__F_PLAIN_FF) put_u32(k, "moe_every_n_layers", 2);
     if (strcmp(ps->arch, "ernie4_5-moe") == 0) put_u32(k, "interleave_moe_layer_step", 1);
 }
 
