@@ -260,7 +260,7 @@ def fresh(write, m):
 
 
 fresh(encoders.write, encoders.MODELS["bert"])
-for name in ("ModernBertModel", "ModernBertForSequenceClassification", "MPNetModel", "NewModel", "NewForSequenceClassification"):
+for name in ("ModernBertForSequenceClassification", "MPNetModel", "NewModel", "NewForSequenceClassification"):
     refused(name, f"the encoder class '{name}' is not supported", lambda: edit("config.json", architectures=[name], model_type="x"))
 refused("an encoder: what is possible", "of the class BertModel, RobertaModel", lambda: edit("config.json", architectures=["MPNetModel"]))
 refused("nomic with experts", "'NomicBertModel' is not supported (it has a router and experts", lambda: edit(
@@ -297,6 +297,9 @@ refused("no unknown piece", "unk_id", lambda: edit("tokenizer.json", model__unk_
 refused("a piece without a score", "model.vocab[0]", lambda: edit("tokenizer.json", model__vocab=[["a"]]))
 refused("no room for positions", "3 is the least", lambda: edit("config.json", max_position_embeddings=2))
 
+fresh(encoders.write, encoders.MODELS["modern"])
+refused("ModernBERT in another order", "another order", lambda: edit("config.json", global_attn_every_n_layers=2))
+refused("ModernBERT with biases", "which the format cannot express", lambda: edit("config.json", mlp_bias=True))
 fresh(encoders.write_decoder, encoders.DECODERS["gemma-embedding"])
 refused("gemma's class without a head", "use_bidirectional_attention", lambda: edit("config.json", use_bidirectional_attention=False))
 refused("a function behind a dense layer", "activation_function", lambda: edit(

@@ -29,6 +29,11 @@ MODELS = {
     "xlm-reranker": spec("XLMRobertaForSequenceClassification", "xlmr", types=1, prefix="roberta.", pooling=None, labels=3,
                          config={"id2label": {"0": "yes", "1": "no", "2": "maybe"}}, tokenizer={"split": True}),
     "roberta": spec("RobertaModel", "xlmr", types=1, pooling="mean", bpe=True, dtype="F32", config={"model_type": "roberta"}),
+    "modern": spec("ModernBertModel", "modern", modern=True, layers=4, pooling="cls", ctx=256, config={
+        "hidden_size": D, "intermediate_size": FF, "num_hidden_layers": 4, "num_attention_heads": HEADS, "max_position_embeddings": 256,
+        "hidden_activation": "gelu", "norm_eps": 1e-5, "layer_norm_eps": 1e-5, "position_embedding_type": "absolute", "local_attention": 32,
+        "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "norm_bias": False,
+        "attention_bias": False, "mlp_bias": False, "classifier_pooling": "mean", "decoder_bias": True}),
     "nomic": spec("NomicBertModel", "nomic", ctx=256, config={
         "n_embd": D, "n_head": HEADS, "n_layer": LAYERS, "n_inner": FF, "n_positions": 256, "layer_norm_epsilon": 1e-12,
         "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
@@ -57,8 +62,27 @@ def layer_norm_names(kind):
     return ("attention.output.LayerNorm", "output.LayerNorm") if kind != "nomic" else ("norm1", "norm2")
 
 
+def modern_weights(m, rows, rng):
+    def matrix(n_rows, n_cols, gain=1.4):
+        return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
+
+    def norm():
+        return (1.0 + rng.standard_normal(D) * 0.1).astype(np.float32)
+
+    w = {"embeddings.tok_embeddings.weight": matrix(rows, D, 8.0), "embeddings.norm.weight": norm(), "final_norm.weight": norm()}
+    for i in range(m["layers"]):
+        p = f"layers.{i}."
+        if i > 0:
+            w[p + "attn_norm.weight"] = norm()
+        w.update({p + "attn.Wqkv.weight": matrix(3 * D, D), p + "attn.Wo.weight": matrix(D, D), p + "mlp_norm.weight": norm(),
+                  p + "mlp.Wi.weight": matrix(2 * FF, D), p + "mlp.Wo.weight": matrix(D, FF)})
+    return w
+
+
 def weights(m, rows, seed):
     rng = np.random.default_rng(seed)
+    if m.get("modern"):
+        return {name: folders.rounded(a, m["dtype"]) for name, a in modern_weights(m, rows, rng).items()}
 
     def matrix(n_rows, n_cols, gain=1.0):
         return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
@@ -131,7 +155,7 @@ def write_modules(folder, m):
 def write(m, folder):
     """An encoder's folder; returns its weights, the number of tokens, and the dense layers."""
     os.makedirs(folder, exist_ok=True)
-    if m.get("bpe"):
+    if m.get("bpe") or m.get("modern"):
         n = folders.write_roberta(folder)
     elif m["kind"] == "xlmr":
         n = folders.write_unigram(folder, **m["tokenizer"])
@@ -140,10 +164,12 @@ def write(m, folder):
     rows = (n + 63) // 64 * 64
     w = weights(m, rows, 1)
     folders.write_weights(folder, w, m["dtype"])
-    types = {"bert": "bert", "xlmr": "xlm-roberta", "nomic": "nomic_bert"}
+    types = {"bert": "bert", "xlmr": "xlm-roberta", "nomic": "nomic_bert", "modern": "modernbert"}
     c = {"architectures": [m["cls"]], "model_type": types[m["kind"]], "vocab_size": rows, "type_vocab_size": m["types"],
          **m["config"]}
-    if m["kind"] != "nomic":
+    if m.get("modern"):
+        del c["type_vocab_size"]
+    elif m["kind"] != "nomic":
         c = {"hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
              "max_position_embeddings": m["ctx"] + (2 if m["kind"] == "xlmr" else 0), "layer_norm_eps": 1e-12, **c}
     for name in m["drop"]:
@@ -181,7 +207,38 @@ def turned(x, theta):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
+def modern_states(m, w, ids):
+    """ModernBERT: the first layer has no norm of its own; every third layer, from the first on, sees the whole text."""
+    w = {name: a.astype(np.float64) for name, a in w.items()}
+    eps, window, n = m["config"]["norm_eps"], m["config"]["local_attention"], len(ids)
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w[name + ".weight"]
+
+    h = norm(w["embeddings.tok_embeddings.weight"][ids], "embeddings.norm")
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n)[None, :])
+    for i in range(m["layers"]):
+        p, local = f"layers.{i}.", i % 3 != 0
+        x = norm(h, p + "attn_norm") if i else h
+        q, k, v = (a.reshape(n, HEADS, D // HEADS) for a in np.split(x @ w[p + "attn.Wqkv.weight"].T, 3, -1))
+        theta = m["config"]["local_rope_theta" if local else "global_rope_theta"]
+        q, k, v = turned(q, theta), models.f16(turned(k, theta)), models.f16(v)
+        score = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(D // HEADS)
+        if local:
+            score = np.where(apart[None] <= window // 2, score, -np.inf)
+        prob = np.exp(score - score.max(-1, keepdims=True))
+        prob /= prob.sum(-1, keepdims=True)
+        h = h + np.einsum("hqk,khd->qhd", prob, v).reshape(n, D) @ w[p + "attn.Wo.weight"].T
+        gate, up = np.split(norm(h, p + "mlp_norm") @ w[p + "mlp.Wi.weight"].T, 2, -1)
+        gate = 0.5 * gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate ** 3)))
+        h = h + (gate * up) @ w[p + "mlp.Wo.weight"].T
+    return norm(h, "final_norm")
+
+
 def states(m, w, ids, types):
+    if m.get("modern"):
+        return modern_states(m, w, ids)
     p0, kind = m["prefix"], m["kind"]
     w = {name.removeprefix(p0): a.astype(np.float64) for name, a in w.items()}
 

@@ -161,7 +161,7 @@ static const arch_class *find_class(const json_t *root) {
 static const struct {
     const char *prefix, *why;
 } other_encoders[] = {
-    {"ModernBert", "its first layer has no norm, and its layers attend near and far in turn"},
+    {"ModernBertFor", "its head, for hidden words or for classes, is not computed"},
     {"MPNet", "its attention adds a bias by distance"},
     {"NewModel", "gte's own class, with gated products and rotated positions"},
     {"NewFor", "gte's own class, with gated products and rotated positions"}};
@@ -171,7 +171,7 @@ static kt_status refuse_encoder(const kt__hf_config *c, const char *name, const 
     return kt__fail_at(
         err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
         "the encoder class '%.60s' is not supported (%s); take an embedding model or reranker of the "
-        "class BertModel, RobertaModel, XLMRobertaModel, NomicBertModel without experts, "
+        "class BertModel, RobertaModel, XLMRobertaModel, NomicBertModel without experts, ModernBertModel, "
         "Gemma3TextModel or Qwen3Model",
         name, why);
 }
@@ -249,10 +249,10 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
 /* ---- what the architecture cannot express ---- */
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
-    const char *want = c->arch & KT__HF_GEMMA   ? "gelu_pytorch_tanh"
-                       : c->arch & KT__HF_BERTS ? "gelu"
-                       : c->arch & KT__HF_NOMIC ? "swiglu"
-                                                : "silu";
+    const char *want = c->arch & KT__HF_GEMMA                     ? "gelu_pytorch_tanh"
+                       : c->arch & (KT__HF_BERTS | KT__HF_MODERN) ? "gelu"
+                       : c->arch & KT__HF_NOMIC                   ? "swiglu"
+                                                                  : "silu";
     json_t *value = json_object_get(c->text, "hidden_activation");
     if (!json_is_string(value)) value = json_object_get(c->text, "hidden_act");
     if (!json_is_string(value)) value = json_object_get(c->text, "activation_function");
@@ -277,7 +277,9 @@ static kt_status check_query_scale(const kt__hf_config *c, kt_error *err) {
 static kt_status check_encoder(const kt__hf_config *c, kt_error *err) {
     static const char *const off[] = {"is_decoder",   "prenorm",
                                       "use_rms_norm", "rotary_emb_interleaved",
-                                      "causal",       "add_cross_attention"};
+                                      "causal",       "add_cross_attention",
+                                      "norm_bias",    "attention_bias",
+                                      "mlp_bias"};
     const char *positions = json_string_value(kt__hf_config_get(c, "position_embedding_type"));
     if (positions && strcmp(positions, "absolute") != 0)
         return kt__hf_refuse(c, "position_embedding_type", "the bert format has absolute positions",

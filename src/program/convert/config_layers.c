@@ -12,19 +12,20 @@ static int64_t implied_period(const kt__hf_config *c) {
     return c->arch == KT__HF_GEMMA2 || c->arch == KT__HF_GPTOSS ? 2
            : c->arch & KT__HF_GEMMA3S                           ? 6
            : c->arch == KT__HF_COHERE2                          ? 4
+           : c->arch == KT__HF_MODERN                           ? 3
                                                                 : 0;
 }
 
 static kt_status check_layer_types(const kt__hf_config *c, kt_error *err) {
     json_t *types = json_object_get(c->text, "layer_types"), *type;
-    int64_t period = implied_period(c);
+    int64_t period = implied_period(c), first = c->arch == KT__HF_MODERN ? 0 : period - 1;
     size_t i;
     if (c->window_pattern != KT__HF_NONE && c->window_pattern != period)
         return kt__hf_refuse(c, "sliding_window_pattern",
                              "the format implies another order of local and global layers", err);
     json_array_foreach(types, i, type) {
         const char *name = json_string_value(type);
-        bool global = (int64_t)(i + 1) % period == 0;
+        bool global = (int64_t)i % period == first;
         if (!name || strcmp(name, global ? "full_attention" : "sliding_attention") != 0)
             return kt__hf_refuse(c, "layer_types",
                                  "another order of local and global layers than the format implies",
@@ -111,7 +112,8 @@ kt_status kt__hf_layers_read(kt__hf_config *c, const kt__convert_notes *notes, k
 void kt__hf_layers_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     if (c->arch & KT__HF_RECURRENT) kt__hf_recurrent_put(c, w);
-    bool has_key = c->arch & (KT__HF_WINDOWED | KT__HF_COHERE2); /* phi3 without a window says 0 */
+    bool has_key = c->arch & (KT__HF_WINDOWED | KT__HF_COHERE2 |
+                              KT__HF_MODERN); /* phi3 without a window says 0 */
     snprintf(key, sizeof key, "%s.attention.sliding_window", c->arch_name);
     if (has_key || c->has_locals) kt__gguf_put_u32(w, key, c->window > 0 ? (uint32_t)c->window : 0);
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", c->arch_name);

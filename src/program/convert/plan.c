@@ -90,6 +90,7 @@ bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t 
 }
 
 static const char *embedding_name(const kt__hf_config *c) {
+    if (c->arch == KT__HF_MODERN) return "embeddings.tok_embeddings.weight";
     if (c->arch & KT__HF_ENCODERS) return "embeddings.word_embeddings.weight";
     return c->arch & KT__HF_NEMOTRONS ? "embeddings.weight" : "embed_tokens.weight";
 }
@@ -148,6 +149,7 @@ static bool is_of_other_layers(const planner *p, const map_row *row, int64_t lay
     if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
+    if (c->arch == KT__HF_MODERN) return layer == 0 && !strcmp(row->to, "blk.attn_norm.weight");
     if (c->arch & KT__HF_NEMOTRONS) return is_of_other_part(row, c->parts[layer]);
     if (!(c->arch & KT__HF_RECURRENT)) return false;
     if (begins_with(row->from, "layers.self_attn.")) return c->recurrent[layer];
