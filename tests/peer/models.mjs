@@ -2,6 +2,7 @@
 //
 //   KT_PEER_DIR=DIR node tests/peer/models.mjs [--build build] [--only ARCH]            the table, measured anew
 //   KT_PEER_DIR=DIR node tests/peer/models.mjs --speed [--build build] [--only ARCH] [--threads N]   speed, kept beside it
+//   KT_PEER_DIR=DIR node tests/peer/models.mjs --rounding [--build build] [--only ARCH]   who is nearer, printed
 //
 // DIR: an installed copy of ../shared/peer. Each architecture's tiny model (`kentang synth`) is given 16 sequences of 1
 // to 300 tokens; KL is the mean divergence of kentang's distribution after them from llama.cpp's on the same file, top-1
@@ -9,6 +10,8 @@
 // the same program; in Q8_0 each rounds in its own way, and "own" is kentang's divergence from --exact. --speed asks for
 // a quiet machine: for each architecture with a geometry that fits, prompts of 512 tokens and 64 generated ones, in
 // turns, medians; the figures are kept in tests/peer/models_speed.json, which the table reads. --only changes one row.
+// --rounding: each engine's answers in Q8_0 beside those of the same weights decoded to F32, which llama.cpp computes; and
+// the same of a copy that uses all of its experts, so that none is chosen otherwise. Two seeds of weights.
 import {execFileSync} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -16,13 +19,14 @@ import path from "node:path";
 import {fileURLToPath} from "node:url";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
-const opt = {build: path.join(root, "build"), only: "", speed: false, threads: 2};
+const opt = {build: path.join(root, "build"), only: "", speed: false, rounding: false, threads: 2};
 const args = process.argv.slice(2);
 for (let i = 0; i < args.length; i++) {
     if (args[i] === "--build") opt.build = path.resolve(args[++i]);
     else if (args[i] === "--only") opt.only = args[++i];
     else if (args[i] === "--threads") opt.threads = Number(args[++i]);
     else if (args[i] === "--speed") opt.speed = true;
+    else if (args[i] === "--rounding") opt.rounding = true;
     else {
         console.error(`models.mjs: unknown option ${args[i]}; see the head of the file`);
         process.exit(2);
@@ -173,6 +177,45 @@ function measure(tiny, recipe) {
     return {kl: mean(all), middle: medianOf(all), own: mean(exact.map((row, i) => divergence(row, got[i]))), top: `${same}/${clear}`};
 }
 
+// ---- whose rounding is nearer ----
+
+// A copy in which expert_used_count is expert_count, and groups of experts are all used.
+function usingAll(model, arch) {
+    const bytes = fs.readFileSync(model), to = path.join(work, "all.gguf");
+    const at = (key) => {
+        const name = Buffer.from(`${arch}.${key}`), i = bytes.indexOf(Buffer.concat([name, Buffer.from([4, 0, 0, 0])]));
+        return i < 0 ? 0 : i + name.length + 4;
+    };
+    for (const [used, count] of [["expert_used_count", "expert_count"], ["expert_group_used_count", "expert_group_count"]])
+        if (at(used) && at(count)) bytes.writeUInt32LE(bytes.readUInt32LE(at(count)), at(used));
+    fs.writeFileSync(to, bytes);
+    return to;
+}
+
+// Means of both engines' divergence from the decoded file's answers, and how often each has its best token where that is clear.
+function roundingOf(model, lines) {
+    const decoded = path.join(work, "decoded.gguf");
+    execFileSync(kentang, ["quantize", "--quiet", model, decoded, "f32"], {stdio: "ignore"});
+    const want = theirs(decoded, lines), clear = want.map((row) => best(row)).map((top) => top.margin > 0.5 ? top.id : -1);
+    const of = (rows) => ({kl: mean(want.map((row, i) => divergence(row, rows[i]))),
+        same: rows.filter((row, i) => clear[i] >= 0 && best(row).id === clear[i]).length});
+    const us = of(ours(model, [], lines)), them = of(theirs(model, lines)), n = clear.filter((id) => id >= 0).length;
+    return `${sci(us.kl)} | ${sci(them.kl)} | ${us.same}/${n} | ${them.same}/${n}`;
+}
+
+function runRounding() {
+    console.log("| architecture, seed | KL kentang | KL llama.cpp | top-1 kentang | top-1 llama.cpp |\n|---|---|---|---|---|");
+    for (const [arch, [, tiny]] of Object.entries(models)) {
+        if (opt.only && arch !== opt.only) continue;
+        for (const seed of [1, 4711]) {
+            const model = path.join(work, "model.gguf"), lines = sequences(presets[tiny].n_vocab);
+            execFileSync(kentang, ["synth", "--preset", tiny, "--quant", "q8_0", "--seed", String(seed), model], {stdio: "ignore"});
+            console.log(`| ${arch}, ${seed} | ${roundingOf(model, lines)} |`);
+            if (presets[tiny].n_expert) console.log(`| ${arch}, ${seed}, all experts | ${roundingOf(usingAll(model, arch), lines)} |`);
+        }
+    }
+}
+
 // ---- speed ----
 
 const speedFile = path.join(root, "tests/peer/models_speed.json");
@@ -274,4 +317,5 @@ and every tensor type that the list above lacks, by its number.
 }
 
 if (opt.speed) runSpeed();
+else if (opt.rounding) runRounding();
 else fs.writeFileSync(file, page());
