@@ -232,6 +232,7 @@ static void test_taught_and_isolated(void **state) {
     ask(question, learned.recall, &other);
     assert_true(same_answer(&was, &other));
     kt_request_close(other.req);
+    kt_learned_close(&learned);
     for (int i = 0; i < 4; i++) {
         ask(others[i], NULL, &other);
         assert_true(same_answer(&before[i], &other));
@@ -242,6 +243,7 @@ static void test_taught_and_isolated(void **state) {
     die_on(kt_learner_rollback(a, 0, &err), &err);
     die_on(kt_learner_get(a, KT_VERSION_SERVED, &learned, &err), &err);
     assert_null(learned.recall);
+    kt_learned_close(&learned);
     die_on(kt_learner_rollback(a, 1, &err), &err);
     kt_learner_close(a);
     a = open_learner("a"); /* and read again */
