@@ -57,12 +57,17 @@ typedef enum kd_blocks_kind {
 /* Byte offsets of the f16 scales in a block; -1 ends. */
 static inline const int *kd_scale_offsets(kt__type type) {
     static const int first[] = {0, -1}, two[] = {0, 2, -1}, q2_k[] = {80, 82, -1},
-                     q3_k[] = {108, -1}, q6_k[] = {208, -1}, none[] = {-1};
+                     q3_k[] = {108, -1}, q6_k[] = {208, -1}, none[] = {-1}, tq1_0[] = {52, -1},
+                     tq2_0[] = {64, -1};
     switch (type) {
     case KT__TYPE_F32:
     case KT__TYPE_F16:
     case KT__TYPE_BF16:
+    case KT__TYPE_NVFP4:
+    case KT__TYPE_IQ1_M:
     case KT__TYPE_MXFP4: return none;
+    case KT__TYPE_TQ1_0: return tq1_0;
+    case KT__TYPE_TQ2_0: return tq2_0;
     case KT__TYPE_Q4_1:
     case KT__TYPE_Q5_1:
     case KT__TYPE_Q4_K:
@@ -90,6 +95,14 @@ static inline uint8_t kd_exponent(kd_rng *rng, kd_blocks_kind kind) {
     case KD_BLOCKS_TINY: return (uint8_t)kd_below(rng, 4);
     case KD_BLOCKS_EXTREME: return (const uint8_t[]){0, 1, 2, 128, 200}[kd_below(rng, 5)];
     default: return (uint8_t)(115 + kd_below(rng, 12));
+    }
+}
+
+/* IQ1_M's scale is in the high nibbles of its last four words. */
+static inline void kd_put_iq1_m_scale(uint8_t *block, kt__f16 d) {
+    for (int i = 0; i < 4; i++) {
+        uint8_t *high = &block[48 + 2 * i + 1];
+        *high = (uint8_t)((*high & 15) | (d >> 4 * i & 15) << 4);
     }
 }
 
@@ -134,6 +147,7 @@ static inline void kd_weights(kt__type type, kd_blocks_kind kind, kd_rng *rng, i
         }
         if (kind == KD_BLOCKS_ZERO) continue;
         if (type == KT__TYPE_MXFP4) out[at] = kd_exponent(rng, kind);
+        if (type == KT__TYPE_IQ1_M) kd_put_iq1_m_scale(out + at, kd_scale(rng, kind));
         for (const int *offset = kd_scale_offsets(type); *offset >= 0; offset++) {
             kt__f16 d = kd_scale(rng, kind);
             memcpy(out + at + *offset, &d, sizeof d);

@@ -55,9 +55,10 @@ enum { ROWS = 5, TOKS = 3, MAX_COL = 1536 };
 /* ROWS x TOKS products with bias and residual; n_col ends in the middle of a group of 256 where the
  * type allows. */
 static void product_of(kt__type type, kt__act_kind kind, kt__mm_fn *fn, float *out) {
-    int n_col = kind == KT__ACT_Q256 || kt__type_get(type)->block_elems == 256 ? MAX_COL
-                : kt__type_get(type)->block_elems == 32                        ? 1376
-                                                                               : 1111;
+    int block = kt__type_get(type)->block_elems;
+    int n_col = kind == KT__ACT_Q256 || block == 256 ? MAX_COL
+                : block == 1                         ? 1111
+                                                     : 1376 / block * block;
     size_t row_bytes = kt__type_row_bytes(type, n_col);
     size_t act_bytes = kt__act_layout_of(kind, n_col).row_bytes;
     uint8_t *w = malloc(row_bytes * ROWS), *act = aligned_alloc(64, act_bytes * TOKS);
@@ -110,6 +111,18 @@ static void test_products(void **state) {
         {KT__TYPE_Q5_K, 0xea6a1a168dc40d41u, 0xdef73baa98305e42u},
         {KT__TYPE_Q6_K, 0x3a052e765fe27742u, 0x4fbeb0a4cbbdaa4eu},
         {KT__TYPE_IQ4_XS, 0xee7413e631763948u, 0x64e618aa45ae692cu},
+        {KT__TYPE_IQ3_S, 0x0cdcf2fb18312893u, 0x53a759cd3e91b2beu},
+        {KT__TYPE_IQ3_XXS, 0x58099f20b3ed7683u, 0x63ec6fb311b4775eu},
+        {KT__TYPE_IQ2_S, 0xe0124721402bb17du, 0xa8077ae3b8ec9f7bu},
+        {KT__TYPE_IQ2_XS, 0x4b5e3f291d0ab005u, 0x594acd970fedeac7u},
+        {KT__TYPE_IQ2_XXS, 0xf8322ed2495c031du, 0x42cb596b386fd1c9u},
+        {KT__TYPE_IQ1_M, 0xdc2f32c2c5a2e672u, 0xfc4307eb654fdfd7u},
+        {KT__TYPE_IQ1_S, 0x408ebc94e5e36409u, 0x5a41c573bc2a13ceu},
+        {KT__TYPE_TQ2_0, 0xbd56a251a5d673f0u, 0x418e4f5b570414a0u},
+        {KT__TYPE_TQ1_0, 0x218125068846134du, 0xcf3e10d61795c0d6u},
+        {KT__TYPE_NVFP4, 0x0ffa2249273679ceu, 0x5470e3a307f85c72u},
+        {KT__TYPE_Q2_0, 0x4e88fe38686f5691u, 0x3b589e8a30c4c495u},
+        {KT__TYPE_Q1_0, 0x579a3adb285dd567u, 0xf48a21cf215bfa86u},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const kt__type_info *info = kt__type_get(table[i].type);

@@ -186,7 +186,11 @@ static int pick_col(kt__type type, kd_rng *rng) {
     static const int super[] = {256, 512, 768, 1024, 1280};
     switch (kt__type_get(type)->act) {
     case KT__ACT_F32: return floats[kd_below(rng, (int)(sizeof floats / sizeof *floats))];
-    case KT__ACT_Q32: return small[kd_below(rng, (int)(sizeof small / sizeof *small))];
+    case KT__ACT_Q32: {
+        int n = small[kd_below(rng, (int)(sizeof small / sizeof *small))];
+        int block = kt__type_get(type)->block_elems;
+        return (n + block - 1) / block * block;
+    }
     default: return super[kd_below(rng, (int)(sizeof super / sizeof *super))];
     }
 }
@@ -254,6 +258,7 @@ static void test_large_tiles(void **state) {
         c.n_row = 64;
         c.n_tok = 64;
         c.n_col = kt__type_get(type)->act == KT__ACT_Q256 ? 2048 : 2016;
+        c.n_col -= c.n_col % kt__type_get(type)->block_elems;
         check_case(*state, &c, kd_next(&rng));
     }
 }

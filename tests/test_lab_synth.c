@@ -230,14 +230,20 @@ static void test_rows_stay_as_they_were(void **state) {
         const char *type;
         uint64_t digest;
     } cases[] = {
-        {"F32", 0x4f6ab8e867976888},    {"F16", 0x228c9dcf6e53284c},
-        {"BF16", 0xe394df5e85ae9798},   {"Q4_0", 0x3a52e51e798ffa7a},
-        {"Q4_1", 0x41a43b92730174f4},   {"Q5_0", 0x86239055305cc310},
-        {"Q5_1", 0x17f28a626b4cbf6d},   {"Q8_0", 0x9a19cc2cd47b893d},
-        {"IQ4_NL", 0xdb446f53a28705f5}, {"MXFP4", 0x6b38ecac59923ba1},
-        {"Q2_K", 0x76dba4d68518a037},   {"Q3_K", 0xb80c704d75922dd7},
-        {"Q4_K", 0x17900000a6a989d7},   {"Q5_K", 0xf276d847b529ed03},
-        {"Q6_K", 0xe90fd91a28feee3b},   {"IQ4_XS", 0xe9427bccc1c1d015},
+        {"F32", 0x4f6ab8e867976888},     {"F16", 0x228c9dcf6e53284c},
+        {"BF16", 0xe394df5e85ae9798},    {"Q4_0", 0x3a52e51e798ffa7a},
+        {"Q4_1", 0x41a43b92730174f4},    {"Q5_0", 0x86239055305cc310},
+        {"Q5_1", 0x17f28a626b4cbf6d},    {"Q8_0", 0x9a19cc2cd47b893d},
+        {"IQ4_NL", 0xdb446f53a28705f5},  {"MXFP4", 0x6b38ecac59923ba1},
+        {"Q2_K", 0x76dba4d68518a037},    {"Q3_K", 0xb80c704d75922dd7},
+        {"Q4_K", 0x17900000a6a989d7},    {"Q5_K", 0xf276d847b529ed03},
+        {"Q6_K", 0xe90fd91a28feee3b},    {"IQ4_XS", 0xe9427bccc1c1d015},
+        {"IQ3_S", 0x051dabf9f99535c7},   {"IQ3_XXS", 0x078531ee5294143c},
+        {"IQ2_S", 0x4af406c75a4ff08a},   {"IQ2_XS", 0x3e67c19114a187b7},
+        {"IQ2_XXS", 0x6d45b604ee8e3279}, {"IQ1_M", 0x59505367f0be74ca},
+        {"IQ1_S", 0xc18d0f3fad69b336},   {"TQ2_0", 0x436b41005b2627f0},
+        {"TQ1_0", 0xfea6138777cd410f},   {"NVFP4", 0x0cd254e6ef3dbf2d},
+        {"Q2_0", 0xc7b783db25159001},    {"Q1_0", 0x17fab2a4426fd69a},
     };
     static unsigned char data[COLS * sizeof(float) * ROWS];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

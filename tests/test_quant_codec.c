@@ -96,6 +96,67 @@ static const golden goldens[] = {
      {{1, 0x3c}, {2, 0x06}, {3, 0xc0}, {4, 0x21}, {7, 0xf0}, {8, 0x1f}, {135, 0x80}},
      {{0, 113}, {16, -104}, {32, 1778}, {255, 31}, {239, -3937}},
      5},
+    /* d = 1; weight 0 negative; scales 1 and 2 of groups 0 and 1; the last entry, 1 1 15 15, by its
+       ninth bit */
+    {KT__TYPE_IQ3_S,
+     {{1, 0x3c}, {74, 1}, {106, 0x21}, {65, 0xff}, {73, 0x80}},
+     {{0, -3}, {1, 3}, {32, 5}, {252, 1}, {253, 1}, {255, 15}},
+     6},
+    /* d = 1; group 0: entry 1, 20 4 4 4, signs 1 (so of weights 0 and 7), scale 15; the last entry:
+       4 28 52 62 */
+    {KT__TYPE_IQ3_XXS,
+     {{1, 0x3c}, {2, 1}, {65, 0xff}, {66, 1}, {69, 0xf0}},
+     {{0, -155}, {1, 31}, {7, -31}, {253, 7}, {254, 13}, {255, 15.5f}},
+     6},
+    /* d = 1; the last entry, eight of 43, of vector 3 by its two high bits; a sign of weight 31;
+       scales 1 and 2 */
+    {KT__TYPE_IQ2_S,
+     {{1, 0x3c}, {5, 0xff}, {37, 0x80}, {66, 0xc0}, {74, 0x21}},
+     {{0, 3}, {16, 5}, {31, -26.875f}, {24, 26.875f}, {32, 1}, {255, 1}},
+     6},
+    /* d = 1; vector 0: the last entry, signs 3; vector 1: entry 1, signs 1; scales 0 and 15 */
+    {KT__TYPE_IQ2_XS,
+     {{1, 0x3c}, {2, 0xff}, {3, 0x07}, {4, 1}, {5, 2}, {66, 0xf0}},
+     {{0, -5.375f}, {2, 5.375f}, {8, -5.375f}, {9, 1}, {15, -1}, {16, 31}},
+     6},
+    /* d = 1; the last entry, 8 25 8 8 25 43 43 43, of vector 0; signs 7f, of all but weight 7's, whose
+       is even; scale 1 */
+    {KT__TYPE_IQ2_XXS,
+     {{1, 0x3c}, {2, 0xff}, {6, 0x7f}, {9, 0x10}},
+     {{0, -3}, {1, -9.375f}, {6, -16.125f}, {7, -16.125f}, {8, 3}, {32, 1}},
+     6},
+    /* d = 1 in the high nibbles; scales 1 and 2; vector 0: the last entry, shifted up; vector 1: entry
+       0, shifted down */
+    {KT__TYPE_IQ1_M,
+     {{0, 0xff}, {32, 0x87}, {48, 0x11}, {53, 0xc0}, {55, 0x30}},
+     {{0, 3.375f}, {7, 3.375f}, {8, -3.375f}, {16, -4.375f}, {32, -0.875f}, {255, -0.875f}},
+     6},
+    /* d = 1; group 0: scale 7, shifted down, the last entry of vector 3; group 1: entry 0 */
+    {KT__TYPE_IQ1_S,
+     {{1, 0x3c}, {5, 0xff}, {34, 0x00}, {35, 0xfe}},
+     {{0, -16.875f}, {24, 13.125f}, {31, 13.125f}, {32, -0.875f}},
+     4},
+    /* d = 2; qs[0] = e4: levels 0, 1, 2, 3, less 1 */
+    {KT__TYPE_TQ2_0,
+     {{65, 0x40}, {0, 0xe4}, {63, 0x02}},
+     {{0, -2}, {32, 0}, {64, 2}, {96, 4}, {159, 2}, {255, -2}},
+     6},
+    /* d = 2; digits 2 0 1 2 0 of byte 0: (2 * 81 + 9 + 2 * 3) * 256 / 243; 0 2 of the last byte */
+    {KT__TYPE_TQ1_0,
+     {{53, 0x40}, {0, 187}, {51, 57}},
+     {{0, 2}, {32, -2}, {64, 0}, {96, 2}, {128, -2}, {247, 2}},
+     6},
+    /* half of 1.5 * 2^2 and of 2^-9; level 12 of weight 0, -1.5 doubled of weight 8, 0.5 doubled of 16 */
+    {KT__TYPE_NVFP4,
+     {{0, 0x4c}, {1, 0x01}, {4, 0xb7}, {12, 0x01}},
+     {{0, 36}, {8, -9}, {16, 0x1p-10f}, {1, 0}, {63, 0}},
+     5},
+    /* d = 1; e4: -1, 0, 1, 2 */
+    {KT__TYPE_Q2_0,
+     {{1, 0x3c}, {2, 0xe4}, {17, 0x40}},
+     {{0, -1}, {1, 0}, {2, 1}, {3, 2}, {62, -1}, {63, 0}},
+     6},
+    {KT__TYPE_Q1_0, {{1, 0x3c}, {2, 2}, {17, 0x80}}, {{0, -1}, {1, 1}, {126, -1}, {127, 1}}, 4},
 };
 
 static void test_golden_blocks(void **state) {
@@ -126,7 +187,8 @@ static void test_golden_blocks(void **state) {
 static void test_type_table(void **state) {
     (void)state;
     assert_int_equal(kt__type_from_ggml(12), KT__TYPE_Q4_K);
-    assert_int_equal(kt__type_from_ggml(16), KT__TYPE_COUNT); /* IQ2_XXS */
+    assert_int_equal(kt__type_from_ggml(16), KT__TYPE_IQ2_XXS);
+    assert_int_equal(kt__type_from_ggml(43), KT__TYPE_COUNT);
     assert_int_equal(kt__type_from_ggml(UINT32_MAX), KT__TYPE_COUNT);
     assert_int_equal(kt__type_from_name("q4_k"), KT__TYPE_Q4_K);
     assert_int_equal(kt__type_from_name("Iq4_Xs"), KT__TYPE_IQ4_XS);
@@ -195,6 +257,18 @@ static const float allowed[KT__TYPE_COUNT][SHAPES] = {
     [KT__TYPE_Q5_K] = {3.7f, 2.9f, 5.2f, 3.5f, 1.2f},
     [KT__TYPE_Q6_K] = {1.8f, 1.4f, 2.6f, 0.958f, 1.1f},
     [KT__TYPE_IQ4_XS] = {7.9f, 6.8f, 9.7f, 6.2f, 5.9f},
+    [KT__TYPE_IQ3_S] = {13.7f, 12.3f, 25.9f, 31.0f, 11.5f},
+    [KT__TYPE_IQ3_XXS] = {18.8f, 17.9f, 29.2f, 34.6f, 13.1f},
+    [KT__TYPE_IQ2_S] = {25.4f, 23.2f, 52.5f, 63.1f, 16.4f},
+    [KT__TYPE_IQ2_XS] = {30.3f, 28.7f, 53.2f, 62.8f, 16.5f},
+    [KT__TYPE_IQ2_XXS] = {35.0f, 33.4f, 68.9f, 79.5f, 31.9f},
+    [KT__TYPE_IQ1_M] = {44.5f, 38.4f, 47.3f, 44.6f, 16.7f},
+    [KT__TYPE_IQ1_S] = {49.2f, 40.3f, 60.4f, 54.7f, 16.8f},
+    [KT__TYPE_TQ2_0] = {48.4f, 35.2f, 65.4f, 49.6f, 16.9f},
+    [KT__TYPE_TQ1_0] = {48.4f, 35.2f, 64.0f, 49.9f, 16.9f},
+    [KT__TYPE_NVFP4] = {9.3f, 10.1f, 7.9f, 6.3f, 8.1f},
+    [KT__TYPE_Q2_0] = {47.5f, 34.7f, 53.9f, 42.4f, 16.9f},
+    [KT__TYPE_Q1_0] = {71.9f, 55.1f, 224.0f, 234.9f, 16.9f},
 };
 
 static void test_encoders_keep_their_error(void **state) {
@@ -233,6 +307,11 @@ static void encode_decode(kt__type type, const float *x, float *back) {
     kt__dequantize_row(type, bytes, 256, back);
 }
 
+/* How far from a constant a weight may be: levels of 4-bit floats are that far apart. */
+static float constant_error(kt__type type) {
+    return type == KT__TYPE_MXFP4 || type == KT__TYPE_NVFP4 ? 0.25f : 0.02f;
+}
+
 static void test_encoders_at_the_borders(void **state) {
     (void)state;
     static const float constants[] = {1.0f, -3.0f, 0.001f, 1000.0f};
@@ -246,8 +325,7 @@ static void test_encoders_at_the_borders(void **state) {
             encode_decode(type, x, back);
             for (int i = 0; i < 256; i++) {
                 float miss = fabsf(back[i] - constants[c]);
-                float most = type == KT__TYPE_MXFP4 ? 0.25f
-                                                    : 0.02f; /* its levels are that far apart */
+                float most = constant_error(type);
                 if (miss > most * fabsf(constants[c])) {
                     fail_msg("%s: constant %g became %g", kt__type_get(type)->name,
                              (double)constants[c], (double)back[i]);
@@ -258,7 +336,11 @@ static void test_encoders_at_the_borders(void **state) {
         memset(x, 0, sizeof x);
         x[100] = -0.7f;
         encode_decode(type, x, back);
-        assert_true(fabsf(back[100] + 0.7f) < (type == KT__TYPE_MXFP4 ? 0.06f : 0.03f));
+        if (type == KT__TYPE_Q1_0) continue; /* it has no zeros */
+        bool floats = type == KT__TYPE_MXFP4 || type == KT__TYPE_NVFP4;
+        float most = floats ? 0.06f : 0.03f;
+        if (!(fabsf(back[100] + 0.7f) < most))
+            fail_msg("%s: -0.7 became %g", kt__type_get(type)->name, (double)back[100]);
     }
 }
 
@@ -305,11 +387,12 @@ static double by_view(kt__type type, const uint8_t *block, int i, double *size) 
         min = (double)s.dmin * s.min[i / 16];
         if (!s.has_min) assert_true(s.dmin == 0 && s.min[i / 16] == 0);
     } else {
-        kt__block32 b;
-        kt__block32_unpack(type, block, &b);
-        product = (double)b.d * b.q[i];
-        min = -(double)b.m;
-        if (!b.has_min) assert_true(b.m == 0);
+        kt__block32 all[KT__MAX_BLOCK32];
+        kt__block32_unpack(type, block, all);
+        const kt__block32 *b = &all[i / 32];
+        product = (double)(b->has_halves && i % 32 >= 16 ? b->d_high : b->d) * b->q[i % 32];
+        min = -(double)b->m;
+        if (!b->has_min) assert_true(b->m == 0);
     }
     *size = fabs(product) + fabs(min);
     return product - min;

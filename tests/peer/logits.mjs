@@ -153,7 +153,9 @@ if (fs.existsSync(demo) && "demo".includes(opt.only)) {
 // Bounds: these models' logits have a spread of about three; eight bits of an activation, in up to seven layers, twice
 // (each engine rounds in its own way). How exact each engine is, kl.mjs measures.
 const recipes = {f32: 0.02, f16: 0.02, bf16: 0.2, q8_0: 0.2, q4_k_m: 0.2, q4_0: 0.2, q4_1: 0.2, q5_0: 0.2, q5_1: 0.2,
-    q2_k: 0.2, q3_k_m: 0.2, q5_k_m: 0.2, q6_k: 0.2, iq4_nl: 0.2, iq4_xs: 0.2, mxfp4_moe: 0.2};
+    q2_k: 0.2, q3_k_m: 0.2, q5_k_m: 0.2, q6_k: 0.2, iq4_nl: 0.2, iq4_xs: 0.2, mxfp4_moe: 0.2,
+    iq3_s: 0.2, iq3_xxs: 0.2, iq2_s: 0.2, iq2_xs: 0.2, iq2_xxs: 0.2, iq1_m: 0.2, iq1_s: 0.2, tq2_0: 0.2, tq1_0: 0.2,
+    nvfp4: 0.2, q2_0: 0.2, q1_0: 0.2, ud_q2_k_xl: 0.2};
 const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "tiny-qwen3": 600, "tiny-gemma2": 1000,
     "tiny-gemma3": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,

@@ -289,7 +289,7 @@ is checked key by key and tensor by tensor, and refused by the name of what does
 - **speed**: kentang / llama.cpp in tokens a second with 512 tokens of a prompt, then generating, Q4_K_M, ${opt.threads} threads; empty: not measured.
   \`node tests/peer/models.mjs --speed\` fills it on a quiet machine.
 
-Types: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and MXFP4 run in all of them; \`tests/peer/logits.mjs --all\` compares each architecture in each recipe.
+Types: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0, Q1_0, Q2_0, MXFP4 and NVFP4 run in all of them; \`tests/peer/logits.mjs --all\` compares each architecture in each recipe.
 
 | architecture | for example | KL F32 | KL Q8_0 | own | top-1 | tools | K/V | state | reuse | speed |
 |---|---|---|---|---|---|---|---|---|---|---|

@@ -97,10 +97,12 @@ static float q256_step(const kt__super *w, const act_row *x, int block, float ac
 static float q32_step(const kt__block32 *w, const act_row *x, int block, bool first, float v) {
     const int8_t *q = x->q + 32 * block;
     float d = x->d[block];
-    int32_t dot = 0;
-    for (int i = 0; i < 32; i++) dot += w->q[i] * q[i];
+    int32_t dot[2] = {0, 0};
+    for (int i = 0; i < 32; i++) dot[i / 16] += w->q[i] * q[i];
+    if (!w->has_halves) dot[0] += dot[1];
     float c = w->d * d;
-    v = first ? c * (float)dot : fmaf(c, (float)dot, v);
+    v = first ? c * (float)dot[0] : fmaf(c, (float)dot[0], v);
+    if (w->has_halves) v = fmaf(w->d_high * d, (float)dot[1], v);
     if (w->has_min) v = fmaf(w->m * d, (float)x->s32[block], v);
     return v;
 }
@@ -123,15 +125,15 @@ static void dot_q256(kt__type type, const kt__mm *mm, const uint8_t *row, int t0
 static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
                     float *acc) {
     size_t bytes = (size_t)kt__type_get(type)->block_bytes;
-    int n_block = mm->n_col / 32;
+    int n_block = mm->n_col / 32, each = kt__type_get(type)->block_elems / 32;
     float v[TOK_TILE];
+    kt__block32 block[KT__MAX_BLOCK32];
     for (int b = 0; b < n_block; b++) {
-        kt__block32 block;
-        kt__block32_unpack(type, row + (size_t)b * bytes, &block);
+        if (b % each == 0) kt__block32_unpack(type, row + (size_t)(b / each) * bytes, block);
         bool first = b % 8 == 0, last = b % 8 == 7 || b == n_block - 1;
         for (int t = 0; t < n; t++) {
             act_row x = act_row_at(mm, KT__ACT_Q32, t0 + t);
-            v[t] = q32_step(&block, &x, b, first, first ? 0 : v[t]);
+            v[t] = q32_step(&block[b % each], &x, b, first, first ? 0 : v[t]);
             if (last) acc[t] += v[t];
         }
     }

@@ -6,18 +6,20 @@
 
 #include "quant/fit.h"
 
-/* Float types fill the row functions; block types form, begin and set_levels (or encode_row, where no
- * search is wanted), and unpack32 or unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
- * one multiplication (types.c). */
+/* Float types fill the row functions; block types form, begin and set_levels, and unpack32 or
+ * unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
+ * one multiplication (types.c). What no fit suits has an encode_block of its own, given the weights
+ * of the squared errors, or an encode_row, where no search is wanted. */
 typedef struct kt__codec {
     void (*encode_row)(const float *src, int64_t n, void *dst);
     void (*decode_row)(const void *src, int64_t n, float *dst);
+    void (*encode_block)(kt__effort effort, const float *x, const float *w, void *block);
     kt__fit_kind kind;
     kt__fit_form form;
     void (*begin)(const kt__fit *fit, void *block); /* the scales */
     /* and the levels, as unpacking gives them, each bit anew */
     void (*set_levels)(const int8_t *q, void *block);
-    void (*unpack32)(const void *block, kt__block32 *out);
+    void (*unpack32)(const void *block, kt__block32 *out); /* out: each 32 weights of the block */
     void (*unpack256)(const void *block, kt__super *out);
 } kt__codec;
 

@@ -76,12 +76,15 @@ typedef struct kt__super {
 } kt__super;
 void kt__super_unpack(kt__type type, const void *block, kt__super *out);
 
-/* The integers of one 32-block of a Q32 type: weight i is d * q[i] + m. */
+/* The integers of one 32-block of a Q32 type: weight i is d * q[i] + m, or, from 16 on, d_high *
+ * q[i] where it has halves, and then no min. */
 typedef struct kt__block32 {
     int8_t q[32];
-    float d, m;
-    bool has_min;
+    float d, m, d_high;
+    bool has_min, has_halves;
 } kt__block32;
+enum { KT__MAX_BLOCK32 = 4 };
+/* out[block_elems / 32], at most KT__MAX_BLOCK32: those of one block */
 void kt__block32_unpack(kt__type type, const void *block, kt__block32 *out);
 
 #endif

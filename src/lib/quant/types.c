@@ -49,6 +49,7 @@ void kt__super_unpack(kt__type type, const void *block, kt__super *out) {
 }
 
 void kt__block32_unpack(kt__type type, const void *block, kt__block32 *out) {
+    for (int i = 0; i < infos[type].block_elems / 32; i++) out[i].has_halves = false;
     codecs[type]->unpack32(block, out);
 }
 
@@ -65,7 +66,8 @@ static void super_decode(const kt__super *super, float *dst) {
 
 static void block32_decode(const kt__block32 *block, float *dst) {
     for (int i = 0; i < 32; i++) {
-        float product = block->d * (float)block->q[i];
+        float d = block->has_halves && i >= 16 ? block->d_high : block->d;
+        float product = d * (float)block->q[i];
         dst[i] = block->has_min ? product + block->m : product;
     }
 }
@@ -85,9 +87,10 @@ void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst) {
             codec->unpack256(block, &super);
             super_decode(&super, dst + i);
         } else {
-            kt__block32 small;
-            codec->unpack32(block, &small);
-            block32_decode(&small, dst + i);
+            kt__block32 small[KT__MAX_BLOCK32];
+            kt__block32_unpack(type, block, small);
+            for (int j = 0; j < info->block_elems / 32; j++)
+                block32_decode(&small[j], dst + i + 32 * j);
         }
     }
 }
@@ -127,7 +130,8 @@ static void sum_groups(const float *x, int n, int group, float *sums) {
 static void error_weights(const kt__codec *codec, const float *x, const float *importance, int n,
                           int n_block, float *w) {
     bool affine = codec->kind == KT__FIT_SUPER_AFFINE || codec->kind == KT__FIT_BLOCK_AFFINE;
-    int group = importance ? n_block : codec->form.group;
+    int own_group = codec->form.group ? codec->form.group : 32;
+    int group = importance ? n_block : own_group;
     float size[256], square[SPAN], sums[SPAN / 16], heaviest = 0;
     for (int at = 0; at < n; at += n_block) {
         for (int i = 0; i < n_block; i++) size[i] = fabsf(x[at + i]);
@@ -176,6 +180,10 @@ static void encode_span(kt__type type, const kt__encoding *how, const float *x,
     for (int at = 0, taken; at < n;
          at += taken, block += taken / info->block_elems * info->block_bytes) {
         taken = info->block_elems;
+        if (codec->encode_block) {
+            codec->encode_block(how->effort, x + at, w + at, block);
+            continue;
+        }
         if (codec->kind == KT__FIT_BLOCK_GROUPS) {
             taken = encode_eight(codec, how, fitter, x + at, w + at, n - at, info->block_bytes,
                                  block);

@@ -7,6 +7,7 @@
 #include "base/f16.h"
 #include "base/math.h"
 #include "lab/synth.h"
+#include "lab/synth_codes.h"
 #include "quant/blocks.h"
 
 /* ---- random numbers: splitmix64 (Steele, Lea, Flood 2014), one stream a row ---- */
@@ -110,6 +111,10 @@ static double unit_rms(const drawer *dr) {
 }
 
 static void drawer_init(drawer *dr, kt__type type, float std) {
+    if (kt__synth_has_codes(type)) {
+        dr->d = std / (kt__synth_codes_rms(type) * (float)sqrt(1.0 + D_VARIANCE));
+        return;
+    }
     dr->l = layout_of(type);
     for (int i = 0; i < 256; i++)
         dr->level[i] = (int8_t)nearest_level(
@@ -331,7 +336,16 @@ static void block_iq4_xs(const drawer *dr, stream *s, kt__iq4_xs *b) {
     b->scales_h = (uint16_t)high;
 }
 
+static uint64_t random_of_stream(void *s) {
+    return next_random(s);
+}
+
 static void draw_block(const drawer *dr, kt__type type, stream *s, void *out) {
+    if (kt__synth_has_codes(type)) {
+        float d = draw_d(dr, s);
+        kt__synth_draw_codes(type, with_sign(d, next_random(s)), random_of_stream, s, out);
+        return;
+    }
     switch (type) {
     case KT__TYPE_Q2_K: block_q2_k(dr, s, out); break;
     case KT__TYPE_Q3_K: block_q3_k(dr, s, out); break;
