@@ -82,7 +82,8 @@ static void test_products_are_nearer(void **unused) {
     const kt__encoding how = {.importance = NULL};
     for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
         kt__levels levels;
-        if (!kt__type_levels(type, &levels)) continue;
+        bool codes = kt__block_choose_again(type, NULL, NULL, 0, 0, NULL);
+        if (!kt__type_levels(type, &levels) && !codes) continue;
         kt__encoding careful = {.importance = importance};
         for (int r = 0; r < ROWS; r++)
             kt__quantize_row_by(type, &careful, weights + r * N, N,
@@ -90,7 +91,7 @@ static void test_products_are_nearer(void **unused) {
         double before = product_error(type, weights, alone);
         kt__quantize_rows_feedback(type, &how, &feedback, weights, ROWS, together, room, NULL);
         double after = product_error(type, weights, together);
-        if (!(after < 0.6 * before))
+        if (!(after < 0.6 * before)) /* codes: 16 columns at a time, of which only later ones make good */
             fail_msg("%s: error %g of %g", kt__type_get(type)->name, after, before);
     }
 }

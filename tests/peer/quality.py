@@ -15,11 +15,11 @@ import sys
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-TYPES = ["q4_k", "q5_k", "q3_k", "q6_k", "q4_0", "iq4_xs"]
+TYPES = ["q4_k", "q5_k", "q3_k", "q6_k", "q4_0", "iq4_xs", "iq3_s", "iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs", "tq2_0"]
 RECIPES = ["q2_k", "q3_k_s", "q3_k_m", "q3_k_l", "q4_0", "q4_1", "iq4_nl", "iq4_xs", "q4_k_s", "q4_k_m", "q5_0", "q5_1", "q5_k_s",
            "q5_k_m", "q6_k", "q8_0"]
-THEIRS = {"q4_k": "Q4_K_S", "q5_k": "Q5_K_S", "q3_k": "Q3_K_S"}  # with --pure these are the types
-BLOCK = {"k": 256, "s": 256}  # by the last letter: q4_k, iq4_xs; others 32
+THEIRS = {"q4_k": "Q4_K_S", "q5_k": "Q5_K_S", "q3_k": "Q3_K_S", "iq2_s": "IQ2_M"}  # with --pure these are the types
+BLOCK = {"q": 32, "i": 256, "t": 256}  # by the first letter, and all that end in k
 
 
 def run(*args):
@@ -78,7 +78,7 @@ def by_type(judge, width):
     """All matrices of the layers in one type, the embedding in F16."""
     head("type")
     for t in TYPES:
-        if width % BLOCK.get(t[-1], 32):
+        if width % (256 if t[-1] == "k" else BLOCK[t[0]]):
             continue
         keep = [x for p in ("blk.*attn_[qkvo]*.weight", "blk.*ffn_[gud]*.weight") for x in ("--keep", f"{p}={t}")]
         keep += ["--keep", "blk.*norm.weight=f32", "--keep", "token_embd.weight=f16", "--keep", "output.weight=f16"]

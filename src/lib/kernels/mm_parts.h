@@ -1,12 +1,19 @@
 /* The parts of a tier that hold its quantised products.
  *
- * Owns: the declaration of their tables, one for each kind of activation, indexed by type (rows of
- * other types are empty). For one tier's files only; a tier defines KT_TIER. Any thread. */
+ * Owns: the declaration of their tables, one for each kind of activation and one for types that are
+ * unpacked, indexed by type (rows of other types are empty). For one tier's files only; a tier defines KT_TIER. Any thread. */
 #ifndef KT_KERNELS_MM_PARTS_H
 #define KT_KERNELS_MM_PARTS_H
 
 #include "kernels/kernels.h"
+#include "kernels/unpacked.h"
 
-extern const kt__mm_kernels KT_TIER(mm_Q32)[], KT_TIER(mm_Q256)[];
+extern const kt__mm_kernels KT_TIER(mm_Q32)[], KT_TIER(mm_Q256)[],
+    KT_TIER(mm_unpacked)[];
+
+/* Products of a type that `unpack` (unpacked.h; NULL: nothing) makes of mm's own. */
+typedef void kt__mm_unpack_fn(const kt__mm *mm, void *scratch, kt__unpack_fn *unpack);
+kt__mm_unpack_fn KT_TIER(rowdot_as_Q2_K), KT_TIER(gemm_as_Q2_K), KT_TIER(rowdot_as_Q8_0),
+    KT_TIER(gemm_as_Q8_0);
 
 #endif

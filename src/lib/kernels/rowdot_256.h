@@ -74,6 +74,10 @@ KT_INLINE vi quants_piece(const uint8_t *p) {
 }
 
 KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[8]) {
+    if (is_unpacked(type)) {
+        KT_UNROLL for (int j = 0; j < 8; j++) q[j] = vi_load(block + 32 * j);
+        return;
+    }
     switch (type) {
     case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, q); break;
     case KT__TYPE_Q3_K: quants_q3_k((const void *)block, q); break;

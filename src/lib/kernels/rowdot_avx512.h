@@ -190,6 +190,10 @@ KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128
 
 /* A superblock. */
 KT_INLINE void quants_super(kt__type type, const uint8_t *block, vi q[4]) {
+    if (is_unpacked(type)) {
+        for (int i = 0; i < 4; i++) q[i] = vi_load(block + 64 * i);
+        return;
+    }
     switch (type) {
     case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, q); break;
     case KT__TYPE_Q3_K: quants_q3_k((const void *)block, q); break;
@@ -215,9 +219,10 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
             _mm256_setr_m128i(_mm_set1_epi16(0x02ff), _mm_set1_epi16(0x03ff)), 1);
         return vi_sar16(vi_shuffle8(vi_bcast(scale + LANES * j), each), 8);
     }
-    int g = j % 2; /* groups g and g + 2 of four; unsigned, below 64 */
+    /* groups g and g + 2 of four, in order where they are unpacked; unsigned, below 64 */
+    int g = is_unpacked(type) ? 2 * (j % 2) : j % 2, other = is_unpacked(type) ? g + 1 : g + 2;
     return vi_shuffle8(vi_bcast(scale + LANES * (j / 2)),
-                       halves16((short)(0xff00 | g), (short)(0xff02 | g)));
+                       halves16((short)(0xff00 | g), (short)(0xff00 | other)));
 }
 
 /* Q6_K's are in the block, in order */

@@ -73,18 +73,13 @@ KT_INLINE vi quants_piece(const uint8_t *p) {
 }
 
 /* the fifth bits of 32 weights, as bit 4 of each byte */
-KT_INLINE vi quants_fifth(const uint8_t *qh) {
-    static const uint8_t from[32] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
-                                     2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3};
-    const uint8x16_t bit_of = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
-    uint8x16_t x = vreinterpretq_u8_s32(vi_bcast(qh).a), sixteen = vdupq_n_u8(16);
-    uint8x16_t low = vtstq_u8(vqtbl1q_u8(x, vld1q_u8(from)), bit_of);
-    uint8x16_t high = vtstq_u8(vqtbl1q_u8(x, vld1q_u8(from + 16)), bit_of);
-    return VI(vreinterpretq_s32_u8(vandq_u8(low, sixteen)),
-              vreinterpretq_s32_u8(vandq_u8(high, sixteen)));
-}
+KT_INLINE vi quants_fifth(const uint8_t *qh) { return low_bits(vi_of_bits(qh), 16); }
 
 KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[8]) {
+    if (is_unpacked(type)) {
+        KT_UNROLL for (int j = 0; j < 8; j++) q[j] = vi_load(block + 32 * j);
+        return;
+    }
     switch (type) {
     case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, q); break;
     case KT__TYPE_Q3_K: quants_q3_k((const void *)block, q); break;

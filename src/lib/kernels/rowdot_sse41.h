@@ -82,6 +82,10 @@ KT_INLINE void quants_iq4_xs(const kt__iq4_xs *b, int c, vi q[4]) {
 }
 
 KT_INLINE void quants_q256(kt__type type, const uint8_t *block, int c, vi q[4]) {
+    if (is_unpacked(type)) {
+        KT_UNROLL for (int k = 0; k < 4; k++) q[k] = vi_load(block + 64 * c + 16 * k);
+        return;
+    }
     switch (type) {
     case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, c, q); break;
     case KT__TYPE_Q3_K: quants_q3_k((const void *)block, c, q); break;

@@ -14,9 +14,11 @@
 #if defined(__clang__)
 #define KT_UNROLL _Pragma("unroll")
 #define KT_ROLLED _Pragma("nounroll")
+#define KT_ONCE __attribute__((noinline)) /* not copied for what its arguments are */
 #else
 #define KT_UNROLL _Pragma("GCC unroll 16")
 #define KT_ROLLED _Pragma("GCC unroll 1")
+#define KT_ONCE __attribute__((noinline, noclone))
 #endif
 
 #endif

@@ -50,6 +50,13 @@ KT_INLINE vi vi_bcast(const void *p) {
     memcpy(&x, p, sizeof x);
     return _mm256_set1_epi32(x);
 }
+/* bytes of ones where the bits of these bytes are set */
+KT_INLINE vi vi_of_bits(const uint8_t *p) {
+    const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
+    const long long step = 0x0101010101010101;
+    vi bytes = vi_shuffle8(vi_bcast(p), _mm256_setr_epi64x(0, step, 2 * step, 3 * step));
+    return _mm256_cmpeq_epi8(vi_and(bytes, bit_of), bit_of);
+}
 /* out lane i = x lane idx[i] */
 KT_INLINE vi vi_pick(vi x, vi idx) { return _mm256_permutevar8x32_epi32(x, idx); }
 KT_INLINE vi vi_iota(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }

@@ -50,6 +50,12 @@ KT_INLINE vi vi_bcast(const void *p) {
     memcpy(&x, p, sizeof x);
     return _mm512_set1_epi32(x);
 }
+/* bytes of ones where the bits of these bytes are set */
+KT_INLINE vi vi_of_bits(const uint8_t *p) {
+    __mmask64 bits;
+    memcpy(&bits, p, sizeof bits);
+    return _mm512_movm_epi8(bits);
+}
 /* out lane i = x lane idx[i] */
 KT_INLINE vi vi_pick(vi x, vi idx) { return _mm512_permutexvar_epi32(idx, x); }
 KT_INLINE vi vi_iota(void) {

@@ -84,6 +84,16 @@ KT_INLINE vi vi_iota(void) {
     static const int32_t lanes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     return vi_load(lanes);
 }
+/* bytes of ones where the bits of these bytes are set */
+KT_INLINE vi vi_of_bits(const uint8_t *p) {
+    static const uint8_t from[32] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
+                                     2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3};
+    const uint8x16_t bit_of = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+    uint8x16_t x = vreinterpretq_u8_s32(vi_bcast(p).a);
+    uint8x16_t low = vtstq_u8(vqtbl1q_u8(x, vld1q_u8(from)), bit_of);
+    uint8x16_t high = vtstq_u8(vqtbl1q_u8(x, vld1q_u8(from + 16)), bit_of);
+    return VI(vreinterpretq_s32_u8(low), vreinterpretq_s32_u8(high));
+}
 /* bytes of the lanes that idx names */
 KT_INLINE uint8x16_t lane_bytes(int32x4_t idx) {
     int32x4_t first = vmulq_s32(idx, vdupq_n_s32(0x04040404));

@@ -53,6 +53,13 @@ KT_INLINE vi vi_bcast(const void *p) {
     memcpy(&x, p, sizeof x);
     return _mm_set1_epi32(x);
 }
+/* bytes of ones where the bits of these bytes are set */
+KT_INLINE vi vi_of_bits(const uint8_t *p) {
+    const vi bit_of = _mm_set1_epi64x((long long)0x8040201008040201);
+    vi bytes = vi_shuffle8(_mm_cvtsi32_si128(p[0] | p[1] << 8),
+                           _mm_set_epi64x(0x0101010101010101, 0));
+    return _mm_cmpeq_epi8(vi_and(bytes, bit_of), bit_of);
+}
 KT_INLINE vi vi_iota(void) { return _mm_setr_epi32(0, 1, 2, 3); }
 /* out lane i = x lane idx[i] */
 KT_INLINE vi vi_pick(vi x, vi idx) {

@@ -14,6 +14,9 @@ typedef struct kt__codec {
     void (*encode_row)(const float *src, int64_t n, void *dst);
     void (*decode_row)(const void *src, int64_t n, float *dst);
     void (*encode_block)(kt__effort effort, const float *x, const float *w, void *block);
+    /* codes of some weights of a block of 256 anew, its scales kept (quant/encode_grid.h); or NULL */
+    void (*choose_again)(const kt__super *now, const float *x, const float *w, int first, int n,
+                         void *block);
     kt__fit_kind kind;
     kt__fit_form form;
     void (*begin)(const kt__fit *fit, void *block); /* the scales */

@@ -113,12 +113,13 @@ static void iq1_m_unpack(const void *block, kt__super *out) {
     }
 }
 
-#define CODEC(NAME, unpack) \
-    const kt__codec kt__codec_##NAME = {.encode_block = kt__encode_##NAME, .unpack256 = unpack}
+#define CODEC(NAME, unpack)              \
+    const kt__codec kt__codec_##NAME = { \
+        .encode_block = kt__encode_##NAME, .choose_again = kt__choose_##NAME, .unpack256 = unpack}
 CODEC(IQ2_XXS, iq2_xxs_unpack);
 CODEC(IQ2_XS, iq2_xs_unpack);
 CODEC(IQ2_S, iq2_s_unpack);
 CODEC(IQ3_XXS, iq3_xxs_unpack);
 CODEC(IQ3_S, iq3_s_unpack);
-CODEC(IQ1_S, iq1_s_unpack);
-CODEC(IQ1_M, iq1_m_unpack);
+const kt__codec kt__codec_IQ1_S = {.encode_block = kt__encode_IQ1_S, .unpack256 = iq1_s_unpack};
+const kt__codec kt__codec_IQ1_M = {.encode_block = kt__encode_IQ1_M, .unpack256 = iq1_m_unpack};

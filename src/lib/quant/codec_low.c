@@ -154,7 +154,21 @@ static void q2_0_encode(kt__effort effort, const float *x, const float *w, void 
     for (int i = 0; i < 64; i++) b->qs[i / 4] |= (uint8_t)(level[i] << i % 4 * 2);
 }
 
-const kt__codec kt__codec_TQ1_0 = {.encode_block = tq1_0_encode, .unpack256 = tq1_0_unpack};
-const kt__codec kt__codec_TQ2_0 = {.encode_block = tq2_0_encode, .unpack256 = tq2_0_unpack};
+static void tq1_0_set_levels(const int8_t *q, void *block) {
+    tq1_0_pack(q, ((kt__tq1_0 *)block)->d, block);
+}
+
+static void tq2_0_set_levels(const int8_t *q, void *block) {
+    tq2_0_pack(q, ((kt__tq2_0 *)block)->d, block);
+}
+
+const kt__codec kt__codec_TQ1_0 = {.encode_block = tq1_0_encode,
+                                   .form = {.group = 32, .lo = 0, .hi = 2},
+                                   .set_levels = tq1_0_set_levels,
+                                   .unpack256 = tq1_0_unpack};
+const kt__codec kt__codec_TQ2_0 = {.encode_block = tq2_0_encode,
+                                   .form = {.group = 32, .lo = 0, .hi = 2},
+                                   .set_levels = tq2_0_set_levels,
+                                   .unpack256 = tq2_0_unpack};
 const kt__codec kt__codec_Q1_0 = {.encode_block = q1_0_encode, .unpack32 = q1_0_unpack};
 const kt__codec kt__codec_Q2_0 = {.encode_block = q2_0_encode, .unpack32 = q2_0_unpack};

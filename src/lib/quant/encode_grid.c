@@ -446,11 +446,44 @@ static void pack_nibble_scales(const int *scale, int n, uint8_t *out) {
     for (int i = 0; i < n; i += 2) out[i / 2] = (uint8_t)(scale[i] | scale[i + 1] << 4);
 }
 
-/* four signs of 7 bits, and a scale */
-static uint32_t sevens_and_scale(const uint8_t *signs, int scale) {
-    uint32_t out = (uint32_t)scale << 28;
-    for (int i = 0; i < 4; i++) out |= (uint32_t)(signs[i] & 127) << 7 * i;
-    return out;
+static uint32_t with_field(uint32_t x, int at, uint32_t mask, uint32_t value) {
+    return (x & ~(mask << at)) | value << at;
+}
+
+static uint8_t with_bits(uint8_t x, int at, int mask, int value) {
+    return (uint8_t)with_field(x, at, (uint32_t)mask, (uint32_t)value);
+}
+
+/* The entries and signs of eight weights, the i-th of a block's 32. */
+static void put_eight(int type, void *block, int i, const int *entry, uint8_t signs) {
+    if (type == IQ2_XXS) {
+        kt__iq2_xxs *b = block;
+        b->group[i / 4].index[i % 4] = (uint8_t)entry[0];
+        b->group[i / 4].rest = with_field(b->group[i / 4].rest, i % 4 * 7, 127, signs & 127);
+    } else if (type == IQ2_XS) {
+        ((kt__iq2_xs *)block)->qs[i] = (uint16_t)(entry[0] | (signs & 127) << 9);
+    } else if (type == IQ2_S) {
+        kt__iq2_s *b = block;
+        b->qs[i] = (uint8_t)entry[0];
+        b->qh[i / 4] = with_bits(b->qh[i / 4], i % 4 * 2, 3, entry[0] >> 8);
+        b->signs[i] = signs;
+    } else if (type == IQ3_XXS) {
+        kt__iq3_xxs *b = block;
+        for (int k = 0; k < 2; k++) b->qs[2 * i + k] = (uint8_t)entry[k];
+        b->rest[i / 4] = with_field(b->rest[i / 4], i % 4 * 7, 127, signs & 127);
+    } else {
+        kt__iq3_s *b = block;
+        for (int k = 0; k < 2; k++) {
+            b->qs[2 * i + k] = (uint8_t)entry[k];
+            b->qh[i / 4] = with_bits(b->qh[i / 4], (2 * i + k) % 8, 1, entry[k] >> 8);
+        }
+        b->signs[i] = signs;
+    }
+}
+
+static void put_eights(const grid_search *s, int type, int from, int to, void *block) {
+    const int n = 8 / vector_length(s->form);
+    for (int i = from; i < to; i++) put_eight(type, block, i, s->entry + n * i, s->signs[i]);
 }
 
 void kt__encode_IQ2_XXS(kt__effort effort, const float *x, const float *w, void *block) {
@@ -458,10 +491,8 @@ void kt__encode_IQ2_XXS(kt__effort effort, const float *x, const float *w, void 
     kt__iq2_xxs *b = block;
     search_block(&s, IQ2_XXS, effort, x, w);
     b->d = d_of(&s);
-    for (int g = 0; g < 8; g++) {
-        for (int v = 0; v < 4; v++) b->group[g].index[v] = (uint8_t)s.entry[4 * g + v];
-        b->group[g].rest = sevens_and_scale(s.signs + 4 * g, s.scale[g]);
-    }
+    for (int g = 0; g < 8; g++) b->group[g].rest = (uint32_t)s.scale[g] << 28;
+    put_eights(&s, IQ2_XXS, 0, 32, b);
 }
 
 void kt__encode_IQ2_XS(kt__effort effort, const float *x, const float *w, void *block) {
@@ -470,7 +501,7 @@ void kt__encode_IQ2_XS(kt__effort effort, const float *x, const float *w, void *
     search_block(&s, IQ2_XS, effort, x, w);
     b->d = d_of(&s);
     pack_nibble_scales(s.scale, 16, b->scales);
-    for (int v = 0; v < 32; v++) b->qs[v] = (uint16_t)(s.entry[v] | (s.signs[v] & 127) << 9);
+    put_eights(&s, IQ2_XS, 0, 32, b);
 }
 
 void kt__encode_IQ2_S(kt__effort effort, const float *x, const float *w, void *block) {
@@ -479,12 +510,7 @@ void kt__encode_IQ2_S(kt__effort effort, const float *x, const float *w, void *b
     search_block(&s, IQ2_S, effort, x, w);
     b->d = d_of(&s);
     pack_nibble_scales(s.scale, 16, b->scales);
-    memcpy(b->signs, s.signs, sizeof b->signs);
-    memset(b->qh, 0, sizeof b->qh);
-    for (int v = 0; v < 32; v++) {
-        b->qs[v] = (uint8_t)s.entry[v];
-        b->qh[v / 4] |= (uint8_t)((s.entry[v] >> 8) << v % 4 * 2);
-    }
+    put_eights(&s, IQ2_S, 0, 32, b);
 }
 
 void kt__encode_IQ3_XXS(kt__effort effort, const float *x, const float *w, void *block) {
@@ -492,8 +518,8 @@ void kt__encode_IQ3_XXS(kt__effort effort, const float *x, const float *w, void 
     kt__iq3_xxs *b = block;
     search_block(&s, IQ3_XXS, effort, x, w);
     b->d = d_of(&s);
-    for (int v = 0; v < 64; v++) b->qs[v] = (uint8_t)s.entry[v];
-    for (int g = 0; g < 8; g++) b->rest[g] = sevens_and_scale(s.signs + 4 * g, s.scale[g]);
+    for (int g = 0; g < 8; g++) b->rest[g] = (uint32_t)s.scale[g] << 28;
+    put_eights(&s, IQ3_XXS, 0, 32, b);
 }
 
 void kt__encode_IQ3_S(kt__effort effort, const float *x, const float *w, void *block) {
@@ -502,13 +528,43 @@ void kt__encode_IQ3_S(kt__effort effort, const float *x, const float *w, void *b
     search_block(&s, IQ3_S, effort, x, w);
     b->d = d_of(&s);
     pack_nibble_scales(s.scale, 8, b->scales);
-    memcpy(b->signs, s.signs, sizeof b->signs);
-    memset(b->qh, 0, sizeof b->qh);
-    for (int v = 0; v < 64; v++) {
-        b->qs[v] = (uint8_t)s.entry[v];
-        b->qh[v / 8] |= (uint8_t)((s.entry[v] >> 8) << v % 8);
-    }
+    put_eights(&s, IQ3_S, 0, 32, b);
 }
+
+/* ---- some weights of a block anew, its scales kept ---- */
+
+static void choose_again(int type, const kt__super *now, const float *x, const float *w, int first,
+                         int n, void *block) {
+    grid_search s;
+    float all_x[256] = {0}, all_w[256] = {0};
+    const grid_form *form = s.form = &forms[type];
+    const int length = vector_length(form);
+    memcpy(all_x + first, x, (size_t)n * sizeof *x);
+    memcpy(all_w + first, w, (size_t)n * sizeof *w);
+    s.x = all_x, s.w = all_w, s.d = now->d;
+    for (int g = 0; g < form->n_scale; g++)
+        s.scale[g] = (now->scale[g * 16 / form->n_scale] - 1) / 2;
+    split_signs(&s);
+    for (int v = first / length; v < (first + n) / length; v++) {
+        float gain, scale = s.d * (float)now->scale[v * length / 16];
+        s.entry[v] = exact_entry(&s, v, scale, &gain);
+    }
+    if (form->even && s.d > 0) choose_flips(&s);
+    put_eights(&s, type, first / 8, (first + n) / 8, block);
+}
+
+#define CHOOSE(NAME)                                                                               \
+    void kt__choose_##NAME(const kt__super *now, const float *x, const float *w, int first, int n, \
+                           void *block) {                                                          \
+        choose_again(NAME, now, x, w, first, n, block);                                            \
+    }
+CHOOSE(IQ2_XXS)
+CHOOSE(IQ2_XS)
+CHOOSE(IQ2_S)
+CHOOSE(IQ3_XXS)
+CHOOSE(IQ3_S)
+
+/* ---- IQ1 ---- */
 
 void kt__encode_IQ1_S(kt__effort effort, const float *x, const float *w, void *block) {
     grid_search s;

@@ -7,6 +7,8 @@ enum { STEP = 16 }; /* columns whose errors continue together */
 
 typedef struct rounder {
     kt__type type;
+    bool has_levels; /* else codes are chosen for some columns at a time */
+    bool by_codes;   /* else a block is encoded as a whole, and its errors continue in later ones */
     kt__levels levels;
     int n_block; /* weights */
     const kt__feedback *fb;
@@ -108,6 +110,23 @@ static void spread_columns(const rounder *r, const stretch_rows *s, int64_t k0, 
     spread_errors(r->fb, &spread, scratch);
 }
 
+/* The errors of columns [i, i + n) of a block that is encoded. */
+static void find_errors(const rounder *r, stretch_rows *s, int row, int64_t at, int i, int n,
+                        const uint8_t *block) {
+    size_t first = (size_t)row * (size_t)r->fb->n_col + (size_t)at;
+    float back[256];
+    kt__dequantize_row(r->type, block, r->n_block, back);
+    for (int k = i; k < i + n; k++) s->e[first + (size_t)k] = s->w[first + (size_t)k] - back[k];
+}
+
+/* STEP columns of a row's block of codes: column i of the block on. */
+static void choose_columns(const rounder *r, const kt__encoding *how, stretch_rows *s, int row,
+                           int64_t at, int i, uint8_t *block) {
+    const float *y = s->y + (size_t)row * (size_t)r->fb->n_col + at + i;
+    if (r->by_codes) kt__block_choose_again(r->type, y, how->importance + i, i, STEP, block);
+    find_errors(r, s, row, at, i, STEP, block);
+}
+
 /* One block of every row, from column `at` of the stretch on, into blocks row_bytes apart; and what
  * follows of it to the end of the stretch. */
 static void settle_column_block(const rounder *r, const kt__encoding *how, stretch_rows *s,
@@ -116,13 +135,18 @@ static void settle_column_block(const rounder *r, const kt__encoding *how, stret
         uint8_t *block = blocks + (size_t)row * row_bytes;
         const float *y = s->y + (size_t)row * (size_t)r->fb->n_col + at;
         kt__quantize_row_by(r->type, how, y, r->n_block, block);
-        read_grid(r, block, &s->grid[row]);
+        if (r->has_levels) read_grid(r, block, &s->grid[row]);
     }
     for (int i = 0; i < r->n_block; i += STEP) {
-        for (int row = 0; row < s->n_row; row++) round_columns(r, s, row, at + i, i);
+        for (int row = 0; row < s->n_row; row++) {
+            if (r->has_levels)
+                round_columns(r, s, row, at + i, i);
+            else
+                choose_columns(r, how, s, row, at, i, blocks + (size_t)row * row_bytes);
+        }
         spread_columns(r, s, at + i, STEP, at + r->n_block, scratch);
     }
-    for (int row = 0; row < s->n_row; row++)
+    for (int row = 0; r->has_levels && row < s->n_row; row++)
         kt__block_set_levels(r->type, blocks + (size_t)row * row_bytes, s->level[row]);
     spread_columns(r, s, at, r->n_block, s->n, scratch);
 }
@@ -136,7 +160,8 @@ void kt__quantize_rows_feedback(kt__type type, const kt__encoding *how, const kt
     rounder r = {.type = type, .n_block = kt__type_get(type)->block_elems, .fb = fb};
     size_t n_weight = (size_t)n_row * (size_t)fb->n_col;
     float *y = room, *e = room + n_weight;
-    if (!kt__type_levels(type, &r.levels)) return;
+    r.has_levels = kt__type_levels(type, &r.levels);
+    r.by_codes = kt__block_choose_again(type, NULL, NULL, 0, 0, NULL);
     memcpy(y, w, n_weight * sizeof *y);
     for (int64_t first = 0; first < fb->n_col; first += fb->width) {
         int64_t left = fb->n_col - first;

@@ -20,15 +20,19 @@ extern const uint64_t kt__grid_iq1[2048];
 extern const uint16_t kt__codes_iq2_xxs[256], kt__codes_iq2_xs[512], kt__codes_iq2_s[1024],
     kt__codes_iq3_xxs[256], kt__codes_iq3_s[512], kt__codes_iq1[2048];
 
-/* Four signs of 7 bits in the low 28 bits of each half of x, as bytes with their eighth bit. */
-static inline uint64_t kt__signs_of_sevens(uint64_t x) {
-    const uint64_t half = 0x0000000100000001;
-    uint64_t s = (x & 0x7f * half) | (x << 1 & 0x7f00 * half) | (x << 2 & 0x7f0000 * half) |
-                 (x << 3 & 0x7f000000 * half);
+/* Bytes of 7 signs, with the eighth that makes their number even. */
+static inline uint64_t kt__signs_with_eighth(uint64_t s) {
     uint64_t odd = s ^ (s >> 4 & 0x0f0f0f0f0f0f0f0f);
     odd ^= odd >> 2 & 0x3f3f3f3f3f3f3f3f;
     odd ^= odd >> 1;
     return s | (odd & 0x0101010101010101) << 7;
+}
+
+/* The same of four signs of 7 bits in the low 28 bits of each half of x. */
+static inline uint64_t kt__signs_of_sevens(uint64_t x) {
+    const uint64_t half = 0x0000000100000001;
+    return kt__signs_with_eighth((x & 0x7f * half) | (x << 1 & 0x7f00 * half) |
+                                 (x << 2 & 0x7f0000 * half) | (x << 3 & 0x7f000000 * half));
 }
 
 #endif

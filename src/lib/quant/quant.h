@@ -76,6 +76,11 @@ typedef struct kt__super {
 } kt__super;
 void kt__super_unpack(kt__type type, const void *block, kt__super *out);
 
+/* Chooses the codes of the n weights of a block from `first` on anew for x[n], their errors counting
+ * w[n]; the block's scales stay. false: not of this type. first, n: multiples of 8. */
+bool kt__block_choose_again(kt__type type, const float *x, const float *w, int first, int n,
+                            void *block);
+
 /* The integers of one 32-block of a Q32 type: weight i is d * q[i] + m, or, from 16 on, d_high *
  * q[i] where it has halves, and then no min. */
 typedef struct kt__block32 {

@@ -224,3 +224,13 @@ bool kt__type_levels(kt__type type, kt__levels *out) {
 void kt__block_set_levels(kt__type type, void *block, const int8_t *q) {
     codecs[type]->set_levels(q, block);
 }
+
+bool kt__block_choose_again(kt__type type, const float *x, const float *w, int first, int n,
+                            void *block) {
+    kt__super now;
+    if (!codecs[type]->choose_again) return false;
+    if (n == 0) return true;
+    codecs[type]->unpack256(block, &now);
+    codecs[type]->choose_again(&now, x, w, first, n, block);
+    return true;
+}
