@@ -120,13 +120,13 @@ static void test_unknown_tensor_type_is_kept(void **state) {
     (void)state;
     gguf_bytes b;
     gguf_bytes_build(&b, 3);
-    gguf_bytes_patch(&b, AT_B_TYPE, 34, 4);
+    gguf_bytes_patch(&b, AT_B_TYPE, 36, 4);
     kt__gguf *g = must_open(&b);
     const kt__gguf_tensor *t = kt__gguf_find_tensor(g, "b.weight");
-    assert_int_equal(t->type, 34);
+    assert_int_equal(t->type, 36);
     assert_int_equal(t->size, 0);
     assert_null(t->data);
-    assert_string_equal(kt__gguf_tensor_type_name(t->type), "TQ1_0");
+    assert_string_equal(kt__gguf_tensor_type_name(t->type), "IQ4_NL_4_4");
     assert_string_equal(kt__gguf_tensor_type_name(12), "Q4_K");
     assert_string_equal(kt__gguf_tensor_type_name(1000), "unknown");
     kt__gguf_close(g);
