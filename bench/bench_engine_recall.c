@@ -8,6 +8,7 @@
 
 enum { N = 8192, N_CORRECTION = 50, ROUNDS = 200 };
 
+static const kt__recall_scope everywhere;
 static double cpu_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -42,7 +43,7 @@ int main(int argc, char **argv) {
     double add_us = 0;
     for (int n = 0; n + N_CORRECTION <= N; n += N_CORRECTION) {
         for (size_t i = 0; i < N_CORRECTION * d; i++) keys[i] = (int8_t)next_key(60);
-        const kt_recall_pairs pairs = {keys, ids, N_CORRECTION, (uint64_t)n};
+        const kt_recall_pairs pairs = {keys, ids, N_CORRECTION, (uint64_t)n, false};
         double begin = cpu_us();
         check(kt_recall_add(r, &pairs, &next, &err), &err);
         kt_recall_close(r);
@@ -54,11 +55,12 @@ int main(int argc, char **argv) {
     double begin = cpu_us();
     for (int i = 0; i < ROUNDS; i++) {
         kt__recall_key(hidden, (int32_t)d, key);
-        (void)kt__recall_mix(r, key, logits);
+        (void)kt__recall_mix(r, &everywhere, key, logits);
     }
     double miss_us = (cpu_us() - begin) / ROUNDS;
     begin = cpu_us();
-    for (int i = 0; i < ROUNDS; i++) kt__recall_undo(kt__recall_mix(r, keys, logits), logits);
+    for (int i = 0; i < ROUNDS; i++)
+        kt__recall_undo(kt__recall_mix(r, &everywhere, keys, logits), logits);
     double hit_us = (cpu_us() - begin) / ROUNDS;
     printf("d_model %zu, vocabulary %zu, %d pairs: %.0f us a token where nothing is near, %.0f us "
            "where something is; adding %d pairs to a full one "

@@ -56,6 +56,8 @@ static void ask_piece(kt_bank *bank, const piece *p, uint64_t n_taught, uint64_t
         found = found || hits[i].id == own;
     }
     if (own && !found && n < MOST && has_subject(bank, own)) abort();
+    uint64_t asked = 0;
+    if (kt__bank_asked(bank, p->s, p->len, &asked) && (!asked || asked > n_taught)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

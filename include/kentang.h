@@ -357,6 +357,9 @@ typedef struct kt_adapter_info {
     /* It acts after the last layer's keys and values only: what was cached of prompts without it is
      * used with it, and the reverse. */
     bool keeps_kv;
+    /* It was trained from corrections alone (kt_learner_train), to be used where one of them opens:
+     * kt_learned_adapter. Used by its path it is for every prompt. */
+    bool scoped;
 } kt_adapter_info;
 KT_API void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out);
 
@@ -372,7 +375,9 @@ typedef struct kt_adapter_use {
  * that follows it. Where an answer comes to a state that is nearly one of these, its
  * token becomes almost certain: with c the cosine of the nearest, the probabilities are mixed,
  *     p' = (1 - w) p + w [token],   w = 0.98 min(1, max(0, (c - cos_from) / (cos_full - cos_from)))
- * Of equally near ones the one that was added last counts. A state is kept as a key: the normed
+ * Of equally near ones the one that was added last counts. Where a request has a bank and its user's last
+ * message has the words of an entry's question, the answer is found by the text instead: as long as it has been
+ * the entry's, its next token is mixed in with 0.98. A state is kept as a key: the normed
  * state before the vocabulary's matrix in d_model bytes, each rounded to 1/127 of the largest.
  * Products of keys are whole numbers, so the same recall gives the same answer everywhere; K/V do
  * not change.
@@ -392,6 +397,9 @@ typedef struct kt_recall_pairs {
     const int32_t *ids; /* [n] */
     size_t n;           /* 1 to n_max */
     uint64_t source;    /* for kt_recall_drop */
+    /* Of a correction: recalled only where an entry `source` of the request's bank opens, and of a
+     * request without a bank everywhere. */
+    bool scoped;
 } kt_recall_pairs;
 
 typedef struct kt_recall_info {
@@ -1011,8 +1019,9 @@ struct kt_request_params {
     /* NULL, or the bank whose entries that open for the conversation enter its prompt as notes, each
      * before the user's message that opened it first: question and answer as plain text, whatever they
      * look like. At most KT_NOTES_MAX, what the latest messages opened before others, within
-     * note_tokens (0: 512, at most a quarter of n_ctx); none where the prompt would not fit with them. Where nothing opens the
-     * prompt is the same without a bank. Of prompts that are no conversation it means nothing. */
+     * note_tokens (0: 512, at most a quarter of n_ctx; -1: no notes, the bank says only what `recall` is for);
+     * none where the prompt would not fit with them. Where nothing opens, the prompt and the answer are the same as
+     * without a bank and without the recall of its entries. Of prompts that are no conversation it means nothing. */
     kt_bank *bank;
     int32_t note_tokens;
     /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
@@ -1366,6 +1375,7 @@ typedef struct kt_learner_info {
     kt_recall_info recall;
     bool frozen;
     bool deep;            /* the adapter in use changes keys and values: a deep training made it */
+    bool scoped;          /* and is used only where a correction opens */
     /* feedbacks in what is served that no training has seen, and no deep one since the learner was
      * opened */
     uint64_t n_pending, n_pending_deep;
@@ -1404,6 +1414,9 @@ KT_API kt_status KT_CHECKED kt_feedback(kt_learner *learner, const kt_feedback_p
 KT_API kt_status KT_CHECKED kt_learner_get(kt_learner *learner, int64_t version, kt_learned *out,
                                            kt_error *err);
 KT_API void kt_learned_close(kt_learned *learned);
+/* The version's adapter for a conversation: NULL where there is none, and where it is scoped and no entry of the
+ * version's bank opens for the request's messages. One of a prompt that is no conversation is none of a scoped one. */
+KT_API kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request);
 /* versions[*n] in their order, for kt_free. */
 KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_version **versions,
                                                 size_t *n, kt_error *err);
@@ -1423,6 +1436,9 @@ typedef enum kt_consolidation {
 typedef struct kt_train_params {
     bool deep;       /* every matrix of every layer; else those that change no key and no value: the
                         last layer's after its keys, and the final hidden state */
+    /* Used for every conversation, as it is where it continues from one that is. Else, where all that was said are
+     * corrections with a subject, the adapter is used where one of them opens, and elsewhere the model answers alone. */
+    bool everywhere;
     bool background; /* one thread of low priority (nice 10), which rests while answers are computed;
                         n_threads does not count */
     int32_t n_threads; /* 0: the context's */

@@ -301,6 +301,11 @@ static void the_last_correction_counts(void **state) {
     teach(b, 2, "where is   the blue ladder", "The blue ladder is in the shed.");
     assert_int_equal(opens(b, "Where is the blue ladder?"), 2);
     scope_is(b, 1, "\"scope\":\"replaced\",\"subject\":[]");
+    uint64_t asked = 0;
+    assert_true(kt__bank_asked(b, "WHERE is the blue ladder", 24, &asked));
+    assert_int_equal(asked, 2);
+    assert_false(kt__bank_asked(b, "Where is the blue ladder now?", 29, &asked));
+    assert_false(kt__bank_asked(b, "?", 1, &asked));
     kt__buf_init(&note, 4096);
     assert_true(kt__bank_write_note(b, 2, &note));
     assert_string_equal(

@@ -15,6 +15,7 @@ static kt_ctx *ctx;
 static kt_model *model;
 static kt_engine *engine;
 static char root[] = "/tmp/kentang-recall-XXXXXX";
+static const kt__recall_scope everywhere;
 
 static void open_world(const char *isa, int n_threads) {
     kt_error err;
@@ -142,7 +143,7 @@ static void test_search_against_plain(void **state) {
             keys[i * d + k] = (int8_t)(like && i % 3 ? (like[k] * 3 + v / (1 + i % 7)) / 4 : v);
         }
         const int32_t id = i;
-        const kt_recall_pairs pair = {keys + (size_t)i * (size_t)d, &id, 1, (uint64_t)i};
+        const kt_recall_pairs pair = {keys + (size_t)i * (size_t)d, &id, 1, (uint64_t)i, false};
         die_on(kt_recall_add(r, &pair, &next, &err), &err);
         kt_recall_close(r);
         r = next;
@@ -155,7 +156,7 @@ static void test_search_against_plain(void **state) {
         for (int k = 0; k < info.n_vocab; k++) logits[k] = (float)(lcg_unit(&x) * 20 - 10);
         int want = nearest_plain(keys, (size_t)n, d, key, &cosine);
         float was = want >= 0 ? logits[want] : 0;
-        kt__recall_change change = kt__recall_mix(r, key, logits);
+        kt__recall_change change = kt__recall_mix(r, &everywhere, key, logits);
         assert_int_equal(change.id, want);
         if (want < 0) continue;
         n_found++;
@@ -188,10 +189,10 @@ static void test_mixture(void **state) {
     for (int i = 0; i < n; i++) logits[i] = (float)(i % 13) / 3.0f;
     for (int i = 0; i < n; i++) before += exp((double)logits[i]);
     double p = exp((double)logits[id]) / before;
-    const kt_recall_pairs pair = {key, &id, 1, 1};
+    const kt_recall_pairs pair = {key, &id, 1, 1, false};
     die_on(kt_recall_open(model, NULL, &empty, &err), &err);
     die_on(kt_recall_add(empty, &pair, &r, &err), &err);
-    assert_int_equal(kt__recall_mix(r, key, logits).id, id);
+    assert_int_equal(kt__recall_mix(r, &everywhere, key, logits).id, id);
     for (int i = 0; i < n; i++) after += exp((double)logits[i]);
     double got = exp((double)logits[id]) / after;
     assert_true(fabs(got - (0.02 * p + 0.98)) < 1e-5);
@@ -200,6 +201,40 @@ static void test_mixture(void **state) {
     kt_recall_close(r);
     kt_recall_close(empty);
     free(key);
+    free(logits);
+    close_world();
+}
+
+/* Pairs of a correction are found where its entry opens; its answer is continued by what was said of it. */
+static void test_scope(void **state) {
+    (void)state;
+    kt_model_info info;
+    kt_recall *empty, *r;
+    kt_error err;
+    open_world(NULL, 1);
+    kt_model_get_info(model, &info);
+    int8_t *keys = calloc(2 * (size_t)info.d_model, 1);
+    float *logits = calloc((size_t)info.n_vocab, sizeof *logits);
+    const int32_t ids[2] = {7, 9};
+    keys[0] = keys[info.d_model + 1] = 100;
+    const kt_recall_pairs pairs = {keys, ids, 2, 5, true};
+    const uint64_t opened[] = {4, 5};
+    const kt__recall_scope closed = {opened, 1, true}, open = {opened, 2, true};
+    die_on(kt_recall_open(model, NULL, &empty, &err), &err);
+    die_on(kt_recall_add(empty, &pairs, &r, &err), &err);
+    assert_int_equal(kt__recall_mix(r, &closed, keys, logits).id, -1);
+    assert_true(logits[7] == 0);
+    kt__recall_undo(kt__recall_mix(r, &open, keys, logits), logits);
+    assert_int_equal(kt__recall_mix(r, &open, keys, logits).id, 7);
+    assert_int_equal(kt__recall_continue(r, 5, ids, 0, logits).id, 7);
+    assert_int_equal(kt__recall_continue(r, 5, ids, 1, logits).id, 9);
+    assert_int_equal(kt__recall_continue(r, 5, ids + 1, 1, logits).id, -1); /* another answer */
+    assert_int_equal(kt__recall_continue(r, 5, ids, 2, logits).id, -1);     /* its end */
+    assert_int_equal(kt__recall_continue(r, 4, ids, 0, logits).id, -1);
+    assert_int_equal(kt__recall_continue(empty, 5, ids, 0, logits).id, -1);
+    kt_recall_close(r);
+    kt_recall_close(empty);
+    free(keys);
     free(logits);
     close_world();
 }
@@ -430,7 +465,7 @@ static void test_bounded(void **state) {
     keys[0] = 1;
     die_on(kt_recall_open(model, &p, &r, &err), &err);
     for (uint64_t i = 0; i < 1000; i++) {
-        const kt_recall_pairs pairs = {keys, ids, 7, i};
+        const kt_recall_pairs pairs = {keys, ids, 7, i, false};
         die_on(kt_recall_add(r, &pairs, &next, &err), &err);
         kt_recall_close(r);
         r = next;
@@ -453,6 +488,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_against_plain),
         cmocka_unit_test(test_mixture),
+        cmocka_unit_test(test_scope),
         cmocka_unit_test(test_taught_and_isolated),
         cmocka_unit_test(test_one_answer),
         cmocka_unit_test(test_on_a_sequence),

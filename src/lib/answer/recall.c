@@ -22,6 +22,7 @@ typedef struct recall_block {
     kt__digest digest;
     atomic_ullong n_used; /* tokens that a pair of it changed */
     atomic_llong used_us; /* the last of them */
+    bool scoped;
     size_t n;
     int32_t *ids;    /* [n] */
     double *lengths; /* [n] of the keys, and ... */
@@ -103,7 +104,8 @@ static kt_status make_block(const kt_recall *r, const kt_recall_pairs *pairs, re
         atomic_fetch_sub(&ctx->mem_used_bytes, bytes);
         return kt__fail_nomem(err, "what is taught", bytes);
     }
-    *b = (recall_block){.ctx = ctx, .source = pairs->source, .bytes = bytes, .n = n};
+    *b = (recall_block){
+        .ctx = ctx, .source = pairs->source, .scoped = pairs->scoped, .bytes = bytes, .n = n};
     atomic_init(&b->n_holders, 1);
     b->lengths = (double *)(void *)(b + 1);
     b->rests = b->lengths + n;
@@ -287,19 +289,44 @@ static double weight_of(const kt_recall *r, double cosine) {
     return MOST_WEIGHT * (cosine >= full ? 1.0 : (cosine - from) / (full - from));
 }
 
-kt__recall_change kt__recall_mix(const kt_recall *r, const int8_t *key, float *logits) {
-    kt__recall_change change = {.id = -1};
+static bool is_in_scope(const recall_block *b, const kt__recall_scope *scope) {
+    size_t i = 0;
+    if (!b->scoped || !scope->known) return true;
+    while (i < scope->n && scope->opened[i] != b->source) i++;
+    return i < scope->n;
+}
+
+/* A pair of the block makes the token id likely. */
+static kt__recall_change mix_token(const kt_recall *r, recall_block *b, int32_t id, double weight,
+                                   float *logits) {
+    const kt__recall_change change = {id, logits[id]};
+    atomic_fetch_add(&b->n_used, 1);
+    atomic_store(&b->used_us, kt__now_us());
+    logits[id] = kt__mixed_logit(logits, r->model->net->hp.n_vocab, id, weight);
+    return change;
+}
+
+kt__recall_change kt__recall_mix(const kt_recall *r, const kt__recall_scope *scope,
+                                 const int8_t *key, float *logits) {
+    const kt__recall_change none = {.id = -1};
     recall_query q = {.key = key, .best = (double)r->params.cos_from, .id = -1};
     q.length = sqrt((double)dot_of(key, key, r->d));
     q.rest = sqrt((double)dot_of(key + r->n_first, key + r->n_first, r->d - r->n_first));
-    if (q.length == 0) return change;
-    for (size_t i = 0; i < r->n_blocks; i++) search_block(r, r->blocks[i], &q);
-    if (q.id < 0 || q.best <= (double)r->params.cos_from) return change;
-    change = (kt__recall_change){q.id, logits[q.id]};
-    atomic_fetch_add(&q.block->n_used, 1);
-    atomic_store(&q.block->used_us, kt__now_us());
-    logits[q.id] = kt__mixed_logit(logits, r->model->net->hp.n_vocab, q.id, weight_of(r, q.best));
-    return change;
+    if (q.length == 0) return none;
+    for (size_t i = 0; i < r->n_blocks; i++)
+        if (is_in_scope(r->blocks[i], scope)) search_block(r, r->blocks[i], &q);
+    if (q.id < 0 || q.best <= (double)r->params.cos_from) return none;
+    return mix_token(r, q.block, q.id, weight_of(r, q.best), logits);
+}
+
+kt__recall_change kt__recall_continue(const kt_recall *r, uint64_t source, const int32_t *said,
+                                      size_t n, float *logits) {
+    const kt__recall_change none = {.id = -1};
+    size_t i = r->n_blocks;
+    while (i > 0 && r->blocks[i - 1]->source != source) i--;
+    recall_block *b = i > 0 ? r->blocks[i - 1] : NULL;
+    if (!b || n >= b->n || (n && memcmp(said, b->ids, n * sizeof *said) != 0)) return none;
+    return mix_token(r, b, b->ids[n], MOST_WEIGHT, logits);
 }
 
 void kt_recall_uses(const kt_recall *r, uint64_t source, uint64_t *n, int64_t *last_us) {

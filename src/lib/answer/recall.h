@@ -16,8 +16,20 @@ typedef struct kt__recall_change {
 
 /* key[d] of a hidden state; zeros of one that is zero or not finite. */
 void kt__recall_key(const float *hidden, int32_t d, int8_t *key);
+/* The entries of a bank that a conversation opens: of pairs that are scoped, only these are recalled. */
+typedef struct kt__recall_scope {
+    const uint64_t *opened; /* [n] */
+    size_t n;
+    bool known; /* false: the request has no bank, and all are */
+} kt__recall_scope;
+
 /* The nearest pair to key changes its token's logit in logits[n_vocab]. */
-kt__recall_change kt__recall_mix(const kt_recall *recall, const int8_t *key, float *logits);
+kt__recall_change kt__recall_mix(const kt_recall *recall, const kt__recall_scope *scope,
+                                 const int8_t *key, float *logits);
+/* The same by what the answer was so far, said[n]: as long as these are the first ids of a source's pairs, its
+ * next one. */
+kt__recall_change kt__recall_continue(const kt_recall *recall, uint64_t source, const int32_t *said,
+                                      size_t n, float *logits);
 /* Takes it back. */
 void kt__recall_undo(kt__recall_change change, float *logits);
 bool kt__recall_is_of(const kt_recall *recall, const kt_model *model);

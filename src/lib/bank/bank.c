@@ -299,6 +299,24 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     return n;
 }
 
+bool kt__bank_asked(kt_bank *b, const char *text, size_t len, uint64_t *id) {
+    kt__arena arena;
+    uint32_t at;
+    size_t n = 0;
+    bool found = false;
+    kt__arena_init(&arena, ARENA_BYTES, ARENA_MOST);
+    kt__word *words = kt__arena_calloc(&arena, QUESTION_WORDS, sizeof *words);
+    if (!words || !kt__words_of(&arena, text, len, words, QUESTION_WORDS, &n)) n = 0;
+    if (n > 0 && n < QUESTION_WORDS) { /* of a longer one the rest is not known */
+        pthread_mutex_lock(&b->lock);
+        found = kt__slots_find(&b->by_question, kt__words_hash(words, n), &at);
+        if (found) *id = b->items[at].id;
+        pthread_mutex_unlock(&b->lock);
+    }
+    kt__arena_free(&arena);
+    return found;
+}
+
 /* ---- showing ---- */
 
 static int compare_item(const void *key, const void *item) {

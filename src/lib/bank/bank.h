@@ -43,6 +43,8 @@ kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err
 /* Entries whose subject is in text[len], to hits[cap]: those of the longest subjects first, of these
  * the newest. Without memory: none. */
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
+/* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
+bool kt__bank_asked(kt_bank *bank, const char *text, size_t len, uint64_t *id);
 /* Appends the entry's question and answer as notes have them; false: it is not there (any more). */
 bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
 /* Appends "subject":[...],"scope":"..." as kt_learner_list has them, with a comma before it. Nothing

@@ -75,6 +75,7 @@ static kt_status open_adapter(kt_model *model, const kt__gguf *gguf, const char 
         status = kt__fail_nomem(err, "an adapter's name", strlen(path));
         goto out;
     }
+    KT__TRY(kt__gguf_get_bool(gguf, KT__LORA_SCOPED, false, &adapter->scoped, err));
     KT__TRY(kt__lora_file_read(gguf, model->net, &adapter->pack, err));
     status = charge_adapter(adapter, path, err);
     if (status != KT_OK) kt__lora_pack_free(&adapter->pack);
@@ -153,6 +154,7 @@ void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out) {
         .n_matrices = pack->n_matrices,
         .rank_max = pack->rank_max,
         .keeps_kv = pack->first_kv_layer == adapter->model->net->hp.n_layer,
+        .scoped = adapter->scoped,
     };
     kt__digest_bytes(pack->digest, out->id);
 }

@@ -13,6 +13,8 @@ struct kt_adapter {
     kt_model *model;
     kt__lora_pack pack;
     char *path, *name;
+    bool
+        scoped; /* for conversations in which one of the corrections opens that it was trained from */
     atomic_int n_holders;
 };
 

@@ -7,12 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum {
-    MOST_OPEN = 64, /* entries that are weighed */
-    ARENA_BLOCK = 1 << 14,
-    ARENA_MOST = 1 << 30,
-    NOTE_BYTES = 1 << 16
-};
+enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30, NOTE_BYTES = 1 << 16 };
 
 /* An entry that opens. */
 typedef struct opened_entry {
@@ -28,7 +23,7 @@ typedef struct placing {
     kt_bank *bank;
     kt__user_text *texts;
     size_t n_texts;
-    opened_entry opened[MOST_OPEN];
+    opened_entry opened[KT__NOTES_OPENED];
     size_t n_opened;
 } placing;
 
@@ -42,9 +37,23 @@ static void add_opened(placing *p, size_t text, const kt__bank_hit *hit) {
     }
     for (size_t k = 1; k < p->n_opened; k++)
         if (p->opened[k].last < p->opened[oldest].last) oldest = k;
-    size_t at = p->n_opened < MOST_OPEN ? p->n_opened++ : oldest;
+    size_t at = p->n_opened < KT__NOTES_OPENED ? p->n_opened++ : oldest;
     p->opened[at] = (opened_entry){
         .id = hit->id, .n_words = hit->n_words, .first = text, .last = text};
+}
+
+/* What recall is held to: they, and the entry that is asked itself, which has no subject where it is not among
+ * them. */
+static void list_opened(placing *p) {
+    kt__notes *out = p->notes;
+    const kt__user_text *last = &p->texts[p->n_texts - 1];
+    bool listed = false;
+    if (!kt__bank_asked(p->bank, last->text, last->len, &out->asked)) out->asked = 0;
+    for (size_t i = 0; i < p->n_opened; i++) {
+        out->opened[out->n_opened++] = p->opened[i].id;
+        listed |= p->opened[i].id == out->asked;
+    }
+    if (out->asked && !listed) out->opened[out->n_opened++] = out->asked;
 }
 
 static void open_entries(placing *p) {
@@ -53,6 +62,7 @@ static void open_entries(placing *p) {
         size_t n = kt__bank_find(p->bank, p->texts[i].text, p->texts[i].len, hits, KT_NOTES_MAX);
         for (size_t k = 0; k < n; k++) add_opened(p, i, &hits[k]);
     }
+    if (p->n_texts) list_opened(p);
 }
 
 /* What was opened last first, then the longest subject, then the newest. */
@@ -140,7 +150,7 @@ kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_requ
     KT__STEP(kt__user_texts_of(&notes->arena, request, &p.texts, &p.n_texts, err));
     if (p.n_texts) notes->question = p.texts[p.n_texts - 1];
     if (p.bank) open_entries(&p);
-    return p.n_opened ? place_opened(&p, err) : KT_OK;
+    return p.n_opened && request->note_tokens >= 0 ? place_opened(&p, err) : KT_OK;
 }
 
 void kt__notes_free(kt__notes *notes) {

@@ -1,6 +1,6 @@
 /* Notes: corrections that enter a prompt.
  *
- * Owns: which entries of a bank a conversation gets, within how many tokens, and where: before the
+ * Owns: which entries of a bank a conversation opens, which of these it gets, within how many tokens, and where: before the
  * user's message that opened each first. So the prompt of a longer conversation begins with that of a shorter
  * one, and what was computed of it stays valid. A pure function of the conversation, the bank and the
  * vocabulary. Any thread. */
@@ -11,13 +11,19 @@
 #include "context/types.h"
 #include "context/user_texts.h"
 
-enum { KT__NOTES_TOKENS = 512 };
+enum {
+    KT__NOTES_TOKENS = 512,
+    KT__NOTES_OPENED = 64 /* entries that a conversation opens, at most */
+};
 
 typedef struct kt__notes {
     kt__arena arena;           /* of what request points to */
     kt_request_params request; /* the conversation with its notes */
     uint64_t ids[KT_NOTES_MAX];
-    size_t n;               /* 0: nothing opened, and request is as it was */
+    size_t n;                              /* 0: nothing opened, and request is as it was */
+    uint64_t opened[KT__NOTES_OPENED + 1]; /* the entries that open, noted or not */
+    size_t n_opened;
+    uint64_t asked;         /* the one whose question the user's last message is; 0: none */
     kt__user_text question; /* what its user said last, if it is kept; text NULL: nothing */
 } kt__notes;
 

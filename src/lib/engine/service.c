@@ -70,6 +70,7 @@ typedef struct made_prompt {
     int32_t *ids, *plain; /* plain: without its notes, where it is kept */
     size_t n, n_plain;
     char *question;
+    uint64_t *opened; /* entries of the bank; NULL: what opens is not known */
     kt__conversation *conversation;
     kt__notes notes;
 } made_prompt;
@@ -78,6 +79,7 @@ static void free_prompt(made_prompt *p) {
     kt__free(p->ids);
     kt__free(p->plain);
     kt__free(p->question);
+    kt__free(p->opened);
     kt__conversation_free(p->conversation);
     kt__notes_free(&p->notes);
 }
@@ -92,6 +94,16 @@ static kt_status encode_plain(const kt_engine *engine, const kt_request_params *
     return status;
 }
 
+/* What is recalled of the bank's entries; of a prompt that is given as tokens nothing is known. */
+static kt_status keep_opened(const kt_request_params *r, made_prompt *p, kt_error *err) {
+    size_t n = p->notes.n_opened;
+    if (!r->bank || !r->recall || r->ids) return KT_OK;
+    p->opened = kt__calloc(n + 1, sizeof *p->opened);
+    if (!p->opened) return kt__fail_nomem(err, "what a conversation opens", n);
+    memcpy(p->opened, p->notes.opened, n * sizeof *p->opened);
+    return KT_OK;
+}
+
 static int32_t note_tokens(const kt_engine *engine) {
     int32_t most = engine->params.n_ctx / 4;
     return most < KT__NOTES_TOKENS ? most : KT__NOTES_TOKENS;
@@ -103,6 +115,7 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
     kt_request_params bounded = *r;
     if (!bounded.note_tokens) bounded.note_tokens = note_tokens(engine);
     KT__STEP(kt__notes_place(&p->notes, engine->model, &bounded, err));
+    KT__STEP(keep_opened(r, p, err));
     kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
                                      err);
     if (status == KT_E_CONTEXT_FULL && p->notes.n) {
@@ -145,11 +158,14 @@ static kt_status create_request(kt_engine *engine, const kt_request_params *r, m
         report->n_learned = (int32_t)p->notes.n;
         memcpy(report->learned, p->notes.ids, sizeof report->learned);
     }
+    sub->scope = (kt__recall_scope){p->opened, p->notes.n_opened, p->opened != NULL};
+    sub->asked = p->opened ? p->notes.asked : 0;
     sub->plain = p->plain;
     sub->n_plain = p->n_plain;
     sub->question = p->question;
     p->plain = NULL;
     p->question = NULL;
+    p->opened = NULL;
     return KT_OK;
 }
 

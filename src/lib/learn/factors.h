@@ -23,6 +23,7 @@ typedef struct kt__factors {
     kt__factor *of;
     int n, rank;
     float scale; /* alpha / rank */
+    bool scoped; /* the file says that it is for what the corrections are about (KT__LORA_SCOPED) */
     size_t n_value;
     float *values; /* [n_value], 64-byte aligned */
 } kt__factors;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "learn/factors.h"
+#include "model/lora_file.h"
 
 static void tensor_name(char out[96], const kt__factor *of, char which) {
     snprintf(out, 96, "%s.lora_%c", of->name, which);
@@ -47,6 +48,7 @@ kt_status kt__factors_write(const kt__factors *f, const char *arch, const char *
     if (name) kt__gguf_put_str(w, "general.name", name);
     kt__gguf_put_str(w, "adapter.type", "lora");
     kt__gguf_put_f32(w, "adapter.lora.alpha", f->scale * (float)f->rank);
+    if (f->scoped) kt__gguf_put_bool(w, KT__LORA_SCOPED, true);
     declare_tensors(w, f);
     KT__TRY(kt__gguf_finish_header(w, err));
     KT__TRY(write_values(w, f, err));

@@ -332,6 +332,7 @@ static kt_status measure_held(gate *g, size_t *n_group) {
     kt_status status;
     KT__TRY(score_both(g, g->prior, s->held, s->n_held));
     r->held = sum_up(g, s->n_held);
+    for (size_t i = 0; i < s->n_held; i++) r->n_held_right += g->after[i].recalled;
     r->quality_delta = r->held.before - r->held.after;
     *n_group = gather_groups(g, s->held, s->n_held);
     r->gain_low = kt__bootstrap_low(g->gain, g->n_tok, *n_group, g->settings->seed);
@@ -424,6 +425,20 @@ out:
     return status;
 }
 
+kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
+                                 const kt__split *split, const kt__factors *candidate, int *leaks,
+                                 kt_error *err) {
+    gate g = {
+        .learner = learner, .samples = samples, .split = split, .candidate = candidate, .err = err};
+    *leaks = 0;
+    g.after = kt__calloc(split->n_sibling + 1, sizeof *g.after);
+    if (!g.after)
+        return kt__fail_nomem(err, "the gate's scores", split->n_sibling * sizeof *g.after);
+    kt_status status = count_leaks(&g, split->sibling, split->n_sibling, leaks);
+    kt__free(g.after);
+    return status;
+}
+
 static kt_status measure_leaks(gate *g) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
@@ -486,13 +501,13 @@ static void judge_candidate(const gate *g, size_t n_group) {
     else if (r->n_pair > 0 && !(r->pair_low > 0.0))
         snprintf(why, size, "other questions' answers are as likely as a question's own (%.3f)",
                  r->pair_low);
-    else if (r->anchor.n == 0)
+    else if (!s->scoped && r->anchor.n == 0)
         snprintf(why, size, "no replay is there that shows what else would change");
-    else if (!(r->anchor_kl <= s->anchor_max))
+    else if (!s->scoped && !(r->anchor_kl <= s->anchor_max))
         snprintf(why, size,
                  "on the anchor it is %.4f nats a token from the base (KL); %.4f are allowed",
                  r->anchor_kl, s->anchor_max);
-    else if (r->leaks > s->leak_max * r->n_neighbour)
+    else if (!s->scoped && r->leaks > s->leak_max * r->n_neighbour)
         snprintf(why, size, "taught answers leak into %d of %d neighbouring questions", r->leaks,
                  r->n_neighbour);
     else if (r->sibling_leaks > s->leak_max * r->n_sibling)
@@ -545,6 +560,7 @@ kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__sp
     report->n_train = (int)split->n_train;
     report->n_held = (int)split->n_held;
     report->n_anchor = (int)split->n_anchor;
+    report->scoped = settings->scoped;
     if (room && g.before && g.after && g.gain && g.n_tok && g.order)
         status = measure_all(&g, room);
     else

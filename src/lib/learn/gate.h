@@ -27,6 +27,10 @@ kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__sp
                    const kt__learn_settings *settings, const kt__factors *prior,
                    const kt__factors *candidate, kt__learn_report *report,
                    kt_error *err) KT_CHECKED;
+/* Siblings of the split whose answer under the candidate has something taught in it, and the base's does not. */
+kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
+                                 const kt__split *split, const kt__factors *candidate, int *leaks,
+                                 kt_error *err) KT_CHECKED;
 /* The 2.5% quantile of sum(gain) / sum(n_tok) over n conversations drawn with replacement. */
 double kt__bootstrap_low(const double *gain, const double *n_tok, size_t n, uint64_t seed);
 

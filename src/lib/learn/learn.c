@@ -20,7 +20,9 @@ static const double part_of_allowed = 0.5;
 
 typedef struct search {
     kt__learner *learner;
+    const kt__sample *samples;
     const kt__split *split;
+    const kt__learn_settings *settings;
     const kt__factors *candidate;
     kt__factors *scaled;
     kt_error *err;
@@ -57,17 +59,69 @@ static kt_status find_share(search *p, double most, double *share) {
     return status;
 }
 
-/* Scales the candidate by report->share, 0 < share <= 1, measured on replay that is neither trained nor looked
+/* Held-out wordings that a share of the adapter answers word for word. */
+static kt_status count_right(const search *p, double share, kt__sample_score *scores,
+                             size_t *right) {
+    const kt__split *s = p->split;
+    *right = 0;
+    kt__factors_take_share(p->scaled, p->candidate, (float)share);
+    KT__STEP(kt__learner_score(p->learner, p->scaled, s->held, s->n_held, scores, p->err));
+    for (size_t i = 0; i < s->n_held; i++) *right += scores[i].recalled;
+    return KT_OK;
+}
+
+static kt_status siblings_allow(const search *p, double share, bool *allowed) {
+    const kt__learn_settings *s = p->settings;
+    int leaks;
+    kt__factors_take_share(p->scaled, p->candidate, (float)share);
+    KT__STEP(kt__gate_sibling_leaks(p->learner, p->samples, p->split, p->scaled, &leaks, p->err));
+    *allowed = leaks <= part_of_allowed * s->leak_max * (double)p->split->n_sibling;
+    return KT_OK;
+}
+
+/* What is scoped changes nothing else, so that it may be more than was trained: of the shares at which most held-out
+ * wordings are answered word for word the largest that other questions about the subjects allow, else the smallest. */
+static kt_status find_best_share(const search *p, double *share) {
+    static const double shares[] = {1.75, 1.5, 1.25, 1.0, 0.7, 0.5};
+    enum { N = sizeof shares / sizeof *shares };
+    size_t n = p->split->n_held, right[N], most = 0;
+    bool allowed = false;
+    kt_status status = KT_OK;
+    kt__sample_score *scores = kt__calloc(n + 1, sizeof *scores);
+    if (!scores) return kt__fail_nomem(p->err, "scores", n * sizeof *scores);
+    for (size_t i = 0; i < N; i++) {
+        KT__TRY(count_right(p, shares[i], scores, &right[i]));
+        if (right[i] > most) most = right[i];
+    }
+    for (size_t i = 0; i < N && !allowed; i++) {
+        if (right[i] < most) continue;
+        *share = shares[i];
+        KT__TRY(siblings_allow(p, shares[i], &allowed));
+    }
+out:
+    kt__free(scores);
+    return status;
+}
+
+/* Scales the candidate by report->share. Of one that is used everywhere: 0 < share <= 1, measured on replay that is neither trained nor looked
  * at by the gate: half of what the gate allows. */
-static kt_status shrink_adapter(kt__learner *learner, const kt__split *split,
-                                const kt__learn_settings *settings, kt__factors *candidate,
-                                kt__learn_report *report, kt_error *err) {
-    search p = {.learner = learner, .split = split, .candidate = candidate, .err = err};
+static kt_status shrink_adapter(kt__learner *learner, const kt__sample *samples,
+                                const kt__split *split, const kt__learn_settings *settings,
+                                kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+    search p = {.learner = learner,
+                .samples = samples,
+                .split = split,
+                .settings = settings,
+                .candidate = candidate,
+                .err = err};
     kt_status status;
     report->share = 1.0;
-    if (!settings->shrink || split->n_share == 0) return KT_OK;
+    if (!settings->shrink || (settings->scoped ? split->n_held : split->n_share) == 0) return KT_OK;
     KT__TRY(kt__factors_copy(candidate, &p.scaled, err));
-    KT__TRY(find_share(&p, part_of_allowed * settings->anchor_max, &report->share));
+    if (settings->scoped)
+        KT__TRY(find_best_share(&p, &report->share));
+    else
+        KT__TRY(find_share(&p, part_of_allowed * settings->anchor_max, &report->share));
     kt__factors_take_share(p.scaled, candidate, (float)report->share);
     kt__factors_take_share(candidate, p.scaled, 1.0f);
 out:
@@ -121,7 +175,8 @@ static kt_status train_and_gate(kt__learner *learner, const kt__training *traini
     kt_status status;
     int64_t begin_us = kt__now_us();
     KT__TRY(kt__train(learner, training, factors, report, err));
-    KT__TRY(shrink_adapter(learner, split, training->settings, factors, report, err));
+    KT__TRY(shrink_adapter(learner, training->samples, split, training->settings, factors, report,
+                           err));
     KT__TRY(kt__gate(learner, training->samples, split, training->settings, before, factors, report,
                      err));
     report->wall_ms = (kt__now_us() - begin_us) / 1000;

@@ -49,6 +49,8 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     put_int(out, "samples_trained", r->n_train);
     put_int(out, "samples_held_out", r->n_held);
     put_int(out, "samples_anchor", r->n_anchor);
+    put_bool(out, "scoped", r->scoped);
+    put_int(out, "held_out_right", r->n_held_right);
     put_int(out, "corrections", r->n_recall);
     put_int(out, "corrections_recalled", r->recalled);
     put_int(out, "earlier", r->n_earlier);

@@ -55,7 +55,9 @@ typedef struct kt__learn_report {
      * together; and with the candidate in the adapter's place. 0: nothing was served. */
     int n_taught, taught_before, taught_after;
     int64_t cpu_ms, wall_ms;
-    bool stopped; /* by cpu_ms_max, before all steps */
+    bool scoped; /* as the settings had it: nothing below the anchor and the neighbours bound it */
+    int n_held_right; /* held-out answers that are right word for word, the likeliest tokens */
+    bool stopped;     /* by cpu_ms_max, before all steps */
 } kt__learn_report;
 
 /* The training's part of another report, whose result this one judges. */

@@ -61,8 +61,11 @@ typedef struct kt__learn_settings {
     uint64_t seed;
     double held_out;   /* share of conversations that are only measured, 0.2 */
     double anchor_max; /* KL(base, adapted) on the anchor that the gate allows, 0.01 nats a token */
-    bool shrink;     /* what was trained is scaled down until it is half of that on other replay */
-    double leak_max; /* share of neighbours, and of siblings, that may leak, 0.4 */
+    bool shrink; /* what was trained is scaled down until it is half of that on other replay */
+    /* Used only where a correction opens: nothing else changes, so that neither replay nor neighbours bound it,
+     * and its share is the one at which most held-out answers are right. */
+    bool scoped;
+    double leak_max;    /* share of neighbours, and of siblings, that may leak, 0.4 */
     double recall_min;  /* of what earlier corrections were recalled, 0.95 */
     int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
     uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller

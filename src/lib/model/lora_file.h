@@ -9,6 +9,10 @@
 
 #include "model/lora_pack.h"
 
+/* True in a file that a training of corrections alone wrote: it is for conversations in which one of them opens.
+ * Other programs do not know the key and use such a file everywhere. */
+#define KT__LORA_SCOPED "kentang.adapter.scoped"
+
 /* Whether a file says that it is an adapter. */
 bool kt__lora_file_is(const kt__gguf *gguf);
 /* KT_E_UNSUPPORTED: another architecture's, another kind of adapter, a tensor that cannot be

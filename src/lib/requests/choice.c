@@ -151,7 +151,21 @@ static kt__recall_change recall_row(kt__choice *c, const kt__row *row) {
     const kt__recall_change none = {.id = -1};
     if (!c->key || !row->hidden) return none;
     kt__recall_key(row->hidden, kt__engine_hparams(c->work.engine)->d_model, c->key);
-    return c->sub->recall ? kt__recall_mix(c->sub->recall, c->key, row->logits) : none;
+    return c->sub->recall ? kt__recall_mix(c->sub->recall, &c->sub->scope, c->key, row->logits)
+                          : none;
+}
+
+/* The answer to a question that was corrected in these words is found by its text, else by the state. */
+static kt__recall_change recall_next(kt__choice *c, const kt__row *row) {
+    const kt__submitted *sub = c->sub;
+    size_t n_said = (size_t)(c->work.task.n_tok - sub->n_text);
+    kt__recall_change change = recall_row(c, row);
+    if (!sub->recall || !sub->asked) return change;
+    kt__recall_undo(change, row->logits);
+    const int32_t *said = c->work.state->tokens + sub->n_text;
+    kt__recall_change next = kt__recall_continue(sub->recall, sub->asked, said, n_said,
+                                                 row->logits);
+    return next.id >= 0 ? next : recall_row(c, row);
 }
 
 /* A token is drawn from the state at hand. Without its key, those after it are not kept, either. */
@@ -172,7 +186,7 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
     }
     kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
     int64_t begin_us = task->since_us;
-    kt__recall_change change = recall_row(c, row);
+    kt__recall_change change = recall_next(c, row);
     c->n_recalled += change.id >= 0;
     if (c->kept) keep_key(c, row);
     kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);

@@ -11,6 +11,7 @@
 #define KT_REQUESTS_SUBMITTED_H
 
 #include "answer/answer.h"
+#include "answer/recall.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
 #include "context/work.h"
@@ -46,6 +47,8 @@ struct kt__submitted {
     kt_request req;         /* first member */
     kt__adapters *adapters; /* or NULL */
     kt_recall *recall;      /* or NULL; held */
+    kt__recall_scope scope; /* opened: ours */
+    uint64_t asked;         /* the entry whose answer is given word for word; 0: none */
     bool keep;
     int32_t *plain; /* [n_plain]: the prompt without them, where it is kept; or NULL */
     size_t n_plain;

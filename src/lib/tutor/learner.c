@@ -13,6 +13,8 @@
 #include "base/json_out.h"
 #include "base/utf8.h"
 #include "base/files.h"
+#include "context/adapter.h"
+#include "tutor/adapter_scope.h"
 #include "tutor/learner_state.h"
 #include "tutor/taught_keys.h"
 
@@ -43,6 +45,11 @@ static kt_status bank_feedback(kt_bank *bank, const kt__feedback_item *item, uin
     return item->kind == KT__FEEDBACK_SCORE ? KT_OK : kt__bank_add(bank, &entry, err);
 }
 
+/* A correction of what is known to have been asked: it is recalled where it opens. */
+static bool is_entry(const kt__feedback_item *item) {
+    return item->kind != KT__FEEDBACK_SCORE && item->question;
+}
+
 /* Recall and bank with one feedback more; the recall is replaced. Its keys are those of the version's adapter,
  * where they were computed with it, else its own. */
 static kt_status learn_feedback(kt_learner *l, uint64_t id, const kt__taught_keys *keys,
@@ -52,8 +59,11 @@ static kt_status learn_feedback(kt_learner *l, uint64_t id, const kt__taught_key
     KT__STEP(kt__feedback_get(l->store, id, &item, buf, err));
     const kt__taught_key *known = kt__taught_keys_find(keys, id);
     bool fits = known && known->n == item.keys.n;
-    const kt_recall_pairs pairs = {fits ? known->keys : item.keys.keys, item.keys.ids, item.keys.n,
-                                   id};
+    const kt_recall_pairs pairs = {.keys = fits ? known->keys : item.keys.keys,
+                                   .ids = item.keys.ids,
+                                   .n = item.keys.n,
+                                   .source = id,
+                                   .scoped = is_entry(&item)};
     KT__STEP(kt_recall_add(learned->recall, &pairs, &next, err));
     kt_recall_close(learned->recall);
     learned->recall = next;
@@ -260,6 +270,7 @@ void kt_learner_get_info(kt_learner *l, kt_learner_info *out) {
     if (served.recall) kt_recall_get_info(served.recall, &out->recall);
     if (served.adapter) kt_adapter_get_info(served.adapter, &adapter);
     out->deep = served.adapter && !adapter.keeps_kv;
+    out->scoped = served.adapter && adapter.scoped;
     kt_learned_close(&served);
 }
 
@@ -312,9 +323,12 @@ static kt_status compute_keys(kt_learner *l, const int32_t *ids, size_t n_prompt
     if (!t->keys) return kt__fail_nomem(err, "hidden states", n * d);
     kt_status status = kt_learner_get(l, KT_VERSION_SERVED, &with, err);
     if (status != KT_OK) return status;
-    const kt_adapter_use use = {with.adapter, 1.0f};
+    /* a correction opens its own question from now on, as a rule */
+    bool opens = is_entry(&t->item);
+    const kt_adapter_use use = {
+        opens ? with.adapter : kt__adapter_for_item(with.adapter, with.bank, &t->item), 1.0f};
     status = kt_recall_keys(l->engine, ids, n_prompt + n - 1, n_prompt - 1, &use,
-                            with.adapter ? 1 : 0, t->keys, err);
+                            use.adapter ? 1 : 0, t->keys, err);
     kt_learned_close(&with);
     t->item.keys = (kt__feedback_keys){n, ids + n_prompt, t->keys};
     return status;
@@ -392,8 +406,11 @@ static kt_status add_to_served(kt_learner *l, const taught *t, kt_feedback_resul
     kt_status status;
     if (t->item.keys.n > 0 && !l->served.recall)
         KT__TRY(kt_recall_open(l->engine->model, &l->params.recall, &base, err));
-    const kt_recall_pairs pairs = {t->item.keys.keys, t->item.keys.ids, t->item.keys.n,
-                                   kt__feedback_next_id(l->store)};
+    const kt_recall_pairs pairs = {.keys = t->item.keys.keys,
+                                   .ids = t->item.keys.ids,
+                                   .n = t->item.keys.n,
+                                   .source = kt__feedback_next_id(l->store),
+                                   .scoped = is_entry(&t->item)};
     if (pairs.n > 0) KT__TRY(kt_recall_add(base ? base : l->served.recall, &pairs, &recall, err));
     KT__TRY(kt__feedback_add(l->store, &t->item, &out->id, &version, err));
     kt_learned next = hold_learned(&l->served);

@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "context/adapter.h"
+#include "tutor/adapter_scope.h"
 #include "tutor/learner_state.h"
 #include "tutor/near.h"
 #include "tutor/served.h"
@@ -33,6 +35,8 @@ enum {
     NEAR_EACH = 2,
     NEAR_MOST = 160,
     SIBLINGS_MOST = 40,
+    WORDINGS = 3, /* of a question, that are trained */
+    WORDINGS_SCOPED = 8,
     STACK_BYTES = 4 << 20,
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
     ITEM_MAX = 64 << 20,
@@ -50,6 +54,7 @@ typedef struct training_run {
     uint64_t *used;  /* [n_used] feedbacks among the samples, */
     uint64_t *chain; /* [n_chain] and those that made the version that was served */
     size_t n_used, n_chain;
+    kt_bank *bank;       /* while feedback is added: of what is served */
     kt__pool *pool;      /* its own, in the background, or the context's, locked */
     kt__factors *prior;  /* served, and of the matrices that are trained; or NULL */
     kt__factors *before; /* served, of others; or NULL */
@@ -161,6 +166,7 @@ static kt_status add_item(training_run *r, const kt__feedback_item *item) {
     kt_status status = kt__lesson_add_tokens(&r->lesson, item->prompt, item->n_prompt, answer, n,
                                              &like, r->err);
     if (status == KT_OK) r->used[r->n_used++] = item->id;
+    r->settings.scoped &= kt__item_opens(r->bank, item);
     return status;
 }
 
@@ -171,7 +177,12 @@ static kt_status add_feedback(training_run *r) {
     kt__feedback_item item;
     uint64_t *ids = NULL;
     size_t n = 0;
+    kt_learned served;
     kt__buf buf;
+    KT__STEP(kt_learner_get(r->learner, KT_VERSION_SERVED, &served, r->err));
+    r->bank = served.bank;
+    /* what is used everywhere stays so */
+    if (served.adapter && !served.adapter->scoped) r->settings.scoped = false;
     kt__buf_init(&buf, ITEM_MAX);
     KT__TRY(kt__feedback_list(store, &ids, &n, r->err));
     KT__TRY(kt__feedback_chain(store, r->info.version, &r->chain, &r->n_chain, r->err));
@@ -188,6 +199,8 @@ static kt_status add_feedback(training_run *r) {
         status = kt__fail(r->err, KT_E_STATE,
                           "nothing was said yet that could be learned: give feedback first");
 out:
+    r->bank = NULL;
+    kt_learned_close(&served);
     kt__buf_free(&buf);
     kt__free(ids);
     return status;
@@ -278,7 +291,19 @@ static kt__learn_settings settings_of(const training_run *r) {
     s.ewc_lambda = p->ewc_lambda;
     s.bytes_max = p->bytes_max ? p->bytes_max : (uint64_t)512 << 20;
     s.cpu_ms_max = p->cpu_ms_max;
+    s.scoped = !p->everywhere; /* until there is a feedback without a subject */
     return s;
+}
+
+/* Of what changes nothing but answers about what was taught: more of that, and less that holds the rest
+ * (docs/LEARNING.md). */
+static void loosen_settings(training_run *r) {
+    kt__learn_settings *s = &r->settings;
+    if (r->p->batch <= 0) s->batch = 16;
+    s->batch_replay = 2;
+    s->batch_neighbour = 5;
+    s->replay_weight = 1.0f;
+    s->neighbour_weight = 2.0f;
 }
 
 /* One anew, or one that continues. */
@@ -340,6 +365,17 @@ static kt_status chain_now(training_run *r, kt__feedback_info *now, uint64_t **i
     return kt__feedback_chain(r->learner->store, now->version, ids, n, r->err);
 }
 
+/* Those of ids[n] that are not there yet. */
+static kt_status add_keys(training_run *r, kt_adapter *adapter, const uint64_t *ids, size_t n,
+                          const kt__tutor_patience *patience, kt__taught_keys *keys) {
+    kt_learned served;
+    KT__STEP(kt_learner_get(r->learner, KT_VERSION_SERVED, &served, r->err));
+    kt_status status = kt__taught_keys_add(keys, r->learner, adapter, served.bank, ids, n, patience,
+                                           r->err);
+    kt_learned_close(&served);
+    return status;
+}
+
 /* What was taught is asked of what is served, and of what would be. */
 static kt_status count_taught(training_run *r, uint32_t version, const uint64_t *ids, size_t n,
                               kt_adapter *adapter, const kt__taught_keys *keys) {
@@ -370,7 +406,7 @@ static kt_status judge_served(training_run *r, kt_adapter *adapter, kt__taught_k
     size_t n;
     kt_status status;
     KT__TRY(chain_now(r, &now, &ids, &n));
-    KT__TRY(kt__taught_keys_add(keys, r->learner, adapter, ids, n, &patience, r->err));
+    KT__TRY(add_keys(r, adapter, ids, n, &patience, keys));
     KT__TRY(count_taught(r, now.version, ids, n, adapter, keys));
     if (report->taught_after >= report->taught_before) goto out;
     report->publish = false;
@@ -395,7 +431,7 @@ static kt_status publish_candidate(training_run *r, const char *path, kt_adapter
     kt__buf_init(&file, (size_t)1 << 30);
     KT__TRY(check_still_there(r));
     KT__TRY(chain_now(r, &now, &ids, &n));
-    KT__TRY(kt__taught_keys_add(keys, l, adapter, ids, n, NULL, r->err));
+    KT__TRY(add_keys(r, adapter, ids, n, NULL, keys));
     kt__taught_keys_write(keys, (size_t)r->on.net->hp.d_model, &file);
     if (file.failed) {
         status = kt__fail_nomem(r->err, "the keys of what was taught", file.len);
@@ -423,6 +459,7 @@ static kt_status serve_candidate(training_run *r, kt__buf *report) {
     kt__taught_keys keys = {0};
     kt_error ignored;
     kt_status status;
+    r->candidate->scoped = r->settings.scoped;
     KT__TRY(write_candidate(r, dir, path));
     KT__TRY(kt_adapter_open(r->learner->engine->model, path, &adapter, r->err));
     KT__TRY(judge_served(r, adapter, &keys));
@@ -516,7 +553,10 @@ static kt_status run_training(training_run *r) {
     KT__STEP(kt__learn_check(&r->settings, r->err));
     KT__STEP(charge_bytes(r, r->settings.bytes_max));
     KT__STEP(add_feedback(r));
-    KT__STEP(kt__wordings_add(&r->lesson, r->learner->engine->model, r->settings.seed, r->err));
+    if (r->settings.scoped) loosen_settings(r);
+    KT__STEP(kt__wordings_add(&r->lesson, engine->model,
+                              r->settings.scoped ? WORDINGS_SCOPED : WORDINGS, r->settings.seed,
+                              r->err));
     KT__STEP(
         kt__gate_may_pass(r->lesson.samples, r->lesson.n, &r->settings, &may, &r->report, r->err));
     if (!may) return conclude_run(r); /* said at once: nothing is written or trained for it */

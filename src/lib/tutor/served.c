@@ -1,6 +1,7 @@
 #include "tutor/served.h"
 
 #include "base/error.h"
+#include "tutor/adapter_scope.h"
 
 /* Whether what is answered are the tokens right[n], and then an end. */
 static kt_status follow_answer(const kt_model *model, kt_request *r, const int32_t *right, size_t n,
@@ -28,7 +29,7 @@ static kt_status follow_answer(const kt_model *model, kt_request *r, const int32
 static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedback_item *item,
                          const kt__tutor_patience *patience, bool *same, kt_error *err) {
     const kt_model *model = l->engine->model;
-    const kt_adapter_use use = {with->adapter, 1.0f};
+    const kt_adapter_use use = {kt__adapter_for_item(with->adapter, with->bank, item), 1.0f};
     kt_request_params r = kt_request_params_default();
     kt_request *request;
     size_t n = item->n_right;
@@ -37,7 +38,7 @@ static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedba
     r.n_ids = item->n_prompt;
     r.recall = with->recall;
     r.adapters = &use;
-    r.n_adapters = with->adapter ? 1 : 0;
+    r.n_adapters = use.adapter ? 1 : 0;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = (int32_t)n + 1;
     r.priority = -1;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/vec.h"
+#include "tutor/adapter_scope.h"
 
 /* magic, d_model, entries; of each entry its feedback, its number of keys, and these; at last a checksum. */
 enum { MAGIC_BYTES = 8, HEAD_BYTES = MAGIC_BYTES + 8, ENTRY_BYTES = 12, SUM_BYTES = 32 };
@@ -57,7 +58,7 @@ static kt_status compute_patiently(kt_engine *engine, const int32_t *ids, size_t
 }
 
 /* Of what follows the prompt: the tokens that the feedback's own keys are of. */
-static kt_status compute_item(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter,
+static kt_status compute_item(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter, kt_bank *bank,
                               const kt__feedback_item *item, const kt__tutor_patience *patience,
                               kt_error *err) {
     size_t n = item->keys.n, d = (size_t)kt__engine_hparams(l->engine)->d_model;
@@ -70,8 +71,8 @@ static kt_status compute_item(kt__taught_keys *t, kt_learner *l, kt_adapter *ada
     }
     memcpy(ids, item->prompt, item->n_prompt * sizeof *ids);
     memcpy(ids + item->n_prompt, item->keys.ids, n * sizeof *ids);
-    KT__TRY(compute_patiently(l->engine, ids, item->n_prompt + n - 1, item->n_prompt - 1, adapter,
-                              patience, keys, err));
+    KT__TRY(compute_patiently(l->engine, ids, item->n_prompt + n - 1, item->n_prompt - 1,
+                              kt__adapter_for_item(adapter, bank, item), patience, keys, err));
     status = append_taught(t, item->id, n, keys, err);
     keys = NULL;
 out:
@@ -80,7 +81,7 @@ out:
     return status;
 }
 
-kt_status kt__taught_keys_add(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter,
+kt_status kt__taught_keys_add(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter, kt_bank *bank,
                               const uint64_t *ids, size_t n, const kt__tutor_patience *patience,
                               kt_error *err) {
     kt_status status = KT_OK;
@@ -94,7 +95,7 @@ kt_status kt__taught_keys_add(kt__taught_keys *t, kt_learner *l, kt_adapter *ada
         KT__TRY(kt__feedback_get(l->store, ids[i - 1], &item, &buf, err));
         room -= item.keys.n < room ? item.keys.n : room;
         if (item.keys.n == 0 || item.n_prompt == 0 || kt__taught_keys_find(t, item.id)) continue;
-        KT__TRY(compute_item(&more, l, adapter, &item, patience, err));
+        KT__TRY(compute_item(&more, l, adapter, bank, &item, patience, err));
     }
     for (size_t i = 0; i < more.n; i++) {
         int8_t *keys = more.of[i].keys;

@@ -22,10 +22,11 @@ typedef struct kt__taught_keys {
 } kt__taught_keys;
 
 void kt__taught_keys_free(kt__taught_keys *keys);
-/* Of the feedbacks ids[n], in their order, those that a recall has room for and that are not in the table yet. */
+/* Of the feedbacks ids[n], in their order, those that a recall has room for and that are not in the table yet; with the
+ * adapter where it is used (adapter_scope.h). */
 kt_status kt__taught_keys_add(kt__taught_keys *keys, kt_learner *learner, kt_adapter *adapter,
-                              const uint64_t *ids, size_t n, const kt__tutor_patience *patience,
-                              kt_error *err) KT_CHECKED;
+                              kt_bank *bank, const uint64_t *ids, size_t n,
+                              const kt__tutor_patience *patience, kt_error *err) KT_CHECKED;
 /* NULL: not in the table. */
 const kt__taught_key *kt__taught_keys_find(const kt__taught_keys *keys, uint64_t id);
 /* What the feedbacks of a version add to *out, with keys of the table where it has them; after an error the caller

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "tutor/frame.h"
 
-enum { QUESTION_BYTES = 1024, TRAINED = 3, ANY_LANGUAGE = 0, ENGLISH, INDONESIAN };
+enum { QUESTION_BYTES = 1024, ANY_LANGUAGE = 0, ENGLISH, INDONESIAN };
 static const uint64_t hash_seed = 0x776f7264;
 
 /* Words ahead of a question and after it. */
@@ -83,6 +83,7 @@ static bool carry_question(const carrier *c, const char *question, char *out) {
 typedef struct rewording {
     kt__lesson *lesson;
     const kt_model *model;
+    int n_trained;
     kt__frame frame;
     kt_error *err;
 } rewording;
@@ -105,14 +106,15 @@ static kt_status add_reworded(rewording *w, size_t i, size_t begin, size_t end,
 static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
     const kt__sample *s = &w->lesson->samples[i];
     char question[QUESTION_BYTES], other[QUESTION_BYTES + 64];
-    size_t begin, end, n = 0;
+    size_t begin, end;
+    int n = 0;
     if (!kt__frame_last_question(&w->frame, w->model, s, &begin, &end)) return KT_OK;
     if (!kt__frame_text(w->model, s->ids + begin, end - begin, question, sizeof question))
         return KT_OK; /* too long a one to reword */
     size_t len = strlen(question);
     int language = language_of(question);
     uint64_t first = kt__hash_bytes(hash_seed ^ seed, question, len).w[0];
-    for (size_t k = 0; k < N_CARRIERS && n <= TRAINED; k++) {
+    for (size_t k = 0; k < N_CARRIERS && n <= w->n_trained; k++) {
         const carrier *c = &carriers[(first + k) % N_CARRIERS];
         if (c->language != language || !carry_question(c, question, other)) continue;
         kt__sample_use use = n++ == 0 ? KT__SAMPLE_MEASURED : KT__SAMPLE_TRAINED;
@@ -122,8 +124,9 @@ static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
     return KT_OK;
 }
 
-kt_status kt__wordings_add(kt__lesson *l, const kt_model *model, uint64_t seed, kt_error *err) {
-    rewording w = {.lesson = l, .model = model, .err = err};
+kt_status kt__wordings_add(kt__lesson *l, const kt_model *model, int n_trained, uint64_t seed,
+                           kt_error *err) {
+    rewording w = {.lesson = l, .model = model, .n_trained = n_trained, .err = err};
     size_t n = l->n;
     kt_status status = kt__frame_find(model, &w.frame, err);
     for (size_t i = 0; status == KT_OK && w.frame.n_ahead > 0 && i < n; i++)

@@ -8,9 +8,9 @@
 
 #include "tutor/lesson.h"
 
-/* Each of the lesson's samples of feedback that answers a question in the template's own form gets some wordings that
- * are trained and one that is measured, with the same answer. */
-kt_status kt__wordings_add(kt__lesson *lesson, const kt_model *model, uint64_t seed,
+/* Each of the lesson's samples of feedback that answers a question in the template's own form gets up to n_trained
+ * wordings that are trained and one that is measured, with the same answer. */
+kt_status kt__wordings_add(kt__lesson *lesson, const kt_model *model, int n_trained, uint64_t seed,
                            kt_error *err) KT_CHECKED;
 
 #endif

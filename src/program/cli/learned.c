@@ -14,6 +14,7 @@
 typedef struct learned_opts {
     bool all, deep;
     int32_t n_step, n_own;
+    bool everywhere;
     kt__learn_opts learn;
     kt__session_opts session;
 } learned_opts;
@@ -32,6 +33,12 @@ static const kt__opt table[] = {
      .at = offsetof(learned_opts, deep),
      .help = "of train: every matrix of every layer, else the last layer's after its keys and "
              "values, and the final hidden state"},
+    {.name = "everywhere",
+     .kind = KT__OPT_ON,
+     .at = offsetof(learned_opts, everywhere),
+     .help =
+         "of train: for every conversation, as corrections of a style are meant; else, where all "
+         "that was said are corrections with a subject, for those that one of them opens for"},
     {.name = "steps",
      .kind = KT__OPT_INT,
      .at = offsetof(learned_opts, n_step),
@@ -61,7 +68,8 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts,
     printf("recalled    %d tokens of %d feedbacks, %.1f KiB in memory\n", (int)i.recall.n,
            (int)i.recall.n_source, (double)i.recall.bytes / 1024);
     if (i.adapter)
-        printf("adapter     version %" PRId64 ", quality %+.3f\n", i.adapter, i.quality_delta);
+        printf("adapter     version %" PRId64 ", quality %+.3f, used %s\n", i.adapter,
+               i.quality_delta, i.scoped ? "where a correction opens" : "everywhere");
     printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
     return KT_OK;
@@ -136,8 +144,10 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts,
 /* With all threads, at the command's own priority. */
 static kt_status train_word(kt_learner **learner, const learned_opts *opts,
                             const char *const *words, kt_error *err) {
-    const kt_train_params params = {
-        .deep = opts->deep, .n_step = opts->n_step, .n_own = opts->n_own};
+    const kt_train_params params = {.deep = opts->deep,
+                                    .everywhere = opts->everywhere,
+                                    .n_step = opts->n_step,
+                                    .n_own = opts->n_own};
     kt_train_result result;
     (void)words;
     kt_status status = kt_learner_train(*learner, &params, &result, err);

@@ -257,7 +257,7 @@ out:
 typedef struct train_order {
     kt_learner *learner;
     char name[KT__NAMESPACE_BYTES];
-    bool deep;
+    kt__train_asked asked;
 } train_order;
 
 static kt_status flag_field(const kt__job *job, const char *name, bool by_default, bool *out,
@@ -273,7 +273,7 @@ static kt_status train_now(kt__job *job, kt_error *err) {
     const train_order *order = job->extra;
     kt_train_result result = {0};
     kt_status status = kt__trainer_train(job->shared->trainer, job->model.served, order->learner,
-                                         order->name, order->deep, &result, err);
+                                         order->name, order->asked, &result, err);
     if (status == KT_OK) {
         begin_reply(job, "training", order->name);
         (void)kt__buf_printf(&job->answer.out,
@@ -300,11 +300,11 @@ static void hand_job(kt__job *job, kt__job_state to) {
     pthread_mutex_unlock(&job->lock);
 }
 
-static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *name, bool deep,
-                               kt_error *err) {
+static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *name,
+                               kt__train_asked asked, kt_error *err) {
     train_order *order = kt__arena_calloc(&job->arena, 1, sizeof *order);
     if (!order) return kt__fail_nomem(err, "a training", sizeof *order);
-    *order = (train_order){.learner = learner, .deep = deep};
+    *order = (train_order){.learner = learner, .asked = asked};
     memcpy(order->name, name, sizeof order->name);
     job->extra = order;
     job->item.run = train_in_turn;
@@ -321,12 +321,14 @@ static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *na
 static kt_status run_train(kt__job *job, kt_error *err) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner *learner;
-    bool deep, wait;
+    kt__train_asked asked;
+    bool wait;
     KT__STEP(named_learner(job, false, name, &learner, err));
-    KT__STEP(flag_field(job, "deep", false, &deep, err));
+    KT__STEP(flag_field(job, "deep", false, &asked.deep, err));
+    KT__STEP(flag_field(job, "everywhere", false, &asked.everywhere, err));
     KT__STEP(flag_field(job, "wait", true, &wait, err));
-    if (wait) return wait_for_turn(job, learner, name, deep, err);
-    KT__STEP(kt__trainer_queue(job->shared->trainer, job->model.served, name, deep, err));
+    if (wait) return wait_for_turn(job, learner, name, asked, err);
+    KT__STEP(kt__trainer_queue(job->shared->trainer, job->model.served, name, asked, err));
     begin_reply(job, "training", name);
     (void)kt__buf_puts(&job->answer.out, ",\"queued\":true}");
     return KT_OK;
@@ -462,15 +464,15 @@ static void write_learner(kt__buf *out, const char *name, const char *model,
     (void)kt__buf_puts(out, "{\"namespace\":");
     kt__json_text(out, name);
     kt__json_member(out, "model", model);
-    (void)kt__buf_printf(out,
-                         ",\"version\":%" PRId64 ",\"last_version\":%" PRId64
-                         ",\"adapter\":%" PRId64 ",\"quality_delta\":%.3f,\"feedback\":%" PRIu64
-                         ",\"corrections\":%" PRIu64 ",\"scores\":%" PRIu64
-                         ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"pending\":%" PRIu64
-                         ",\"frozen\":%s",
-                         info->version, info->last_version, info->adapter, info->quality_delta,
-                         info->n_feedback, info->n_corrections, info->n_scores, (int)info->recall.n,
-                         info->bytes, info->n_pending, info->frozen ? "true" : "false");
+    (void)kt__buf_printf(
+        out,
+        ",\"version\":%" PRId64 ",\"last_version\":%" PRId64 ",\"adapter\":%" PRId64
+        ",\"quality_delta\":%.3f,\"feedback\":%" PRIu64 ",\"corrections\":%" PRIu64
+        ",\"scores\":%" PRIu64 ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"pending\":%" PRIu64
+        ",\"frozen\":%s,\"scoped\":%s",
+        info->version, info->last_version, info->adapter, info->quality_delta, info->n_feedback,
+        info->n_corrections, info->n_scores, (int)info->recall.n, info->bytes, info->n_pending,
+        info->frozen ? "true" : "false", info->scoped ? "true" : "false");
     write_stage(out, info);
     (void)kt__buf_putc(out, '}');
 }

@@ -92,12 +92,14 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     bool noted = learned.bank && uses_notes(job);
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
-    if (noted) job->request.wire->req.bank = learned.bank;
+    job->request.wire->req.bank = learned.bank;
+    job->request.wire->req.note_tokens = noted ? 0 : -1;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.recall = learned.recall;
-    if (learned.adapter) {
-        job->model.adapters[0] = (kt_adapter_use){kt_adapter_hold(learned.adapter), 1.0f};
+    kt_adapter *adapter = kt_learned_adapter(&learned, &job->request.wire->req);
+    if (adapter) {
+        job->model.adapters[0] = (kt_adapter_use){kt_adapter_hold(adapter), 1.0f};
         job->model.n_adapters = 1;
         job->request.wire->req.adapters = job->model.adapters;
         job->request.wire->req.n_adapters = 1;

@@ -63,13 +63,15 @@ static void log_result(kt__trainer *t, const char *name, kt_status status, const
 }
 
 kt_status kt__trainer_train(kt__trainer *t, kt__served *served, kt_learner *learner,
-                            const char *name, bool deep, kt_train_result *out, kt_error *err) {
+                            const char *name, kt__train_asked asked, kt_train_result *out,
+                            kt_error *err) {
     kt__settings *settings = kt__shared_settings(t->shared);
     const kt__config *c = settings->config;
     char own_dir[4096];
     int64_t begin_us = kt__now_us();
     kt__learner_table *table = kt__served_learners(served);
-    kt_train_params p = {.deep = deep,
+    kt_train_params p = {.deep = asked.deep,
+                         .everywhere = asked.everywhere,
                          .background = true,
                          .batch = (int32_t)c->learn_batch,
                          .n_step = (int32_t)c->learn_steps,
@@ -98,7 +100,7 @@ typedef struct order {
     kt__served *served;
     kt_engine *engine; /* in use until it ends */
     char name[KT__NAMESPACE_BYTES];
-    bool deep;
+    kt__train_asked asked;
 } order;
 
 static void run_order(kt__work_item *item) {
@@ -110,7 +112,8 @@ static void run_order(kt__work_item *item) {
     kt_status status = kt__served_learner(o->served, settings->config, o->name, false, &learner,
                                           &err);
     if (status == KT_OK && learner)
-        status = kt__trainer_train(o->trainer, o->served, learner, o->name, o->deep, &result, &err);
+        status = kt__trainer_train(o->trainer, o->served, learner, o->name, o->asked, &result,
+                                   &err);
     kt_free(result.report);
     kt__settings_drop(settings);
     kt__served_learner_done(o->served, learner);
@@ -118,12 +121,12 @@ static void run_order(kt__work_item *item) {
     kt__free(o);
 }
 
-kt_status kt__trainer_queue(kt__trainer *t, kt__served *served, const char *name, bool deep,
-                            kt_error *err) {
+kt_status kt__trainer_queue(kt__trainer *t, kt__served *served, const char *name,
+                            kt__train_asked asked, kt_error *err) {
     kt_model *model;
     order *o = kt__calloc(1, sizeof *o);
     if (!o) return kt__fail_nomem(err, "a training", sizeof *o);
-    *o = (order){.item = {.run = run_order}, .trainer = t, .served = served, .deep = deep};
+    *o = (order){.item = {.run = run_order}, .trainer = t, .served = served, .asked = asked};
     snprintf(o->name, sizeof o->name, "%s", name);
     kt_status status = kt__served_use(served, NULL, &model, &o->engine, err);
     if (status == KT_OK && kt__trainer_add(t, &o->item)) return KT_OK;
@@ -161,12 +164,12 @@ static void look_at_model(kt__trainer *t, const kt__config *c, kt__served *serve
     char name[KT__NAMESPACE_BYTES];
     kt_learner_info info;
     kt_error err;
-    bool deep;
+    kt__train_asked asked = {0};
     int64_t quiet_us;
     kt__learner_table *table = kt__served_learners(served);
     for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info, &quiet_us); i++) {
-        if (!is_due(c, &info, quiet_us, &deep)) continue;
-        if (kt__trainer_queue(t, served, name, deep, &err) != KT_OK)
+        if (!is_due(c, &info, quiet_us, &asked.deep)) continue;
+        if (kt__trainer_queue(t, served, name, asked, &err) != KT_OK)
             kt__slog_line(&t->shared->log, KT_LOG_WARN, "learning: %s: %s", name, err.message);
         return;
     }

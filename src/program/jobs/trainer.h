@@ -10,6 +10,11 @@
 
 typedef struct kt__trainer kt__trainer;
 
+/* What was asked for, as kt_train_params has it. */
+typedef struct kt__train_asked {
+    bool deep, everywhere;
+} kt__train_asked;
+
 kt_status KT_CHECKED kt__trainer_create(kt__shared *shared, kt__trainer **out, kt_error *err);
 /* What runs is cancelled, what is queued is not begun; shared->stopping is set. NULL is allowed. */
 void kt__trainer_stop(kt__trainer *trainer);
@@ -20,12 +25,12 @@ void kt__trainer_free(kt__trainer *trainer);
 bool kt__trainer_add(kt__trainer *trainer, kt__work_item *item);
 /* One training, on the training thread; served is in use, the learner its. name: for the log. */
 kt_status KT_CHECKED kt__trainer_train(kt__trainer *trainer, kt__served *served,
-                                       kt_learner *learner, const char *name, bool deep,
+                                       kt_learner *learner, const char *name, kt__train_asked asked,
                                        kt_train_result *out, kt_error *err);
 /* The same in turn, for nobody who waits. name: of the namespace, as kt__namespace_of made it.
  * KT_E_BUSY: too many wait. */
 kt_status KT_CHECKED kt__trainer_queue(kt__trainer *trainer, kt__served *served, const char *name,
-                                       bool deep, kt_error *err);
+                                       kt__train_asked asked, kt_error *err);
 /* Called about ten times a second: looks, on the training thread, whether a namespace is due. */
 void kt__trainer_tick(kt__trainer *trainer);
 

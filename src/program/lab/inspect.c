@@ -169,6 +169,16 @@ static void print_str(const char *label, kt__str s) {
     putchar('\n');
 }
 
+static kt__str kind_of(const kt__gguf *g) {
+    static const char plain[] = "adapter (LoRA)",
+                      scoped[] = "adapter (LoRA), for what its corrections are about";
+    bool is_scoped = false;
+    kt_error ignored;
+    if (kt__gguf_get_bool(g, KT__LORA_SCOPED, false, &is_scoped, &ignored) != KT_OK || !is_scoped)
+        return (kt__str){plain, sizeof plain - 1};
+    return (kt__str){scoped, sizeof scoped - 1};
+}
+
 static void print_head(const kt__gguf *g, const summary *s) {
     const char *path = kt__gguf_path(g);
     print_str("file", (kt__str){path, strlen(path)});
@@ -178,7 +188,7 @@ static void print_head(const kt__gguf *g, const summary *s) {
     printf("\n%-14s%.1f MiB (", "size", (double)kt__gguf_file_bytes(g) / (1 << 20));
     print_grouped(kt__gguf_file_bytes(g));
     puts(" bytes)");
-    if (kt__lora_file_is(g)) puts("kind          adapter (LoRA)");
+    if (kt__lora_file_is(g)) print_str("kind", kind_of(g));
     if (text_of(g, "general.name").len) print_str("name", text_of(g, "general.name"));
     print_str("architecture", text_of(g, "general.architecture"));
     printf("%-14s", "parameters");

@@ -298,10 +298,11 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     kt_status status = kt_learner_get(s->learner, KT_VERSION_SERVED, learned, err);
     if (status != KT_OK) return status;
     request->recall = learned->recall;
-    if (s->notes) request->bank = learned->bank;
+    request->bank = learned->bank;
+    request->note_tokens = s->notes ? 0 : -1;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
-    if (learned->adapter && n < KT_ADAPTERS_MAX)
-        uses[n++] = (kt_adapter_use){learned->adapter, 1.0f};
+    kt_adapter *adapter = kt_learned_adapter(learned, request);
+    if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};
     status = kt_seq_set_adapters(s->seq, uses, n, err);
     if (status != KT_OK) kt_learned_close(learned);
     return status;

@@ -169,10 +169,11 @@ static float default_scale(const kt__config *config, const kt__adapter_entry *en
 }
 
 static void write_opened(kt__buf *out, const kt_adapter_info *info) {
-    (void)kt__buf_printf(out,
-                         ",\"bytes\":%llu,\"matrices\":%d,\"rank\":%d,\"keeps_kv\":%s,\"hash\":\"",
-                         (unsigned long long)info->bytes, (int)info->n_matrices,
-                         (int)info->rank_max, info->keeps_kv ? "true" : "false");
+    (void)kt__buf_printf(
+        out,
+        ",\"bytes\":%llu,\"matrices\":%d,\"rank\":%d,\"keeps_kv\":%s,\"scoped\":%s,\"hash\":\"",
+        (unsigned long long)info->bytes, (int)info->n_matrices, (int)info->rank_max,
+        info->keeps_kv ? "true" : "false", info->scoped ? "true" : "false");
     for (size_t i = 0; i < sizeof info->id; i++) (void)kt__buf_printf(out, "%02x", info->id[i]);
     (void)kt__buf_putc(out, '"');
 }
