@@ -11,11 +11,11 @@ same() { cmp -s "$1" "$2" || fail "$3"; }
 
 # ---- gathering ----
 "$kentang" imatrix -m "$demo" --chunks 1 -o "$work/a" 2>"$work/err" || fail "$(cat "$work/err")"
-grep -q '49 matrices, 1 chunks of 512 tokens' "$work/err" || fail "said $(cat "$work/err")"
+grep -q '56 matrices, 1 chunks of 512 tokens' "$work/err" || fail "said $(cat "$work/err")"
 "$kentang" imatrix -m "$demo" --chunks 1 -t 1 --isa ref -o "$work/b" 2>/dev/null
 same "$work/a" "$work/b" "another importance matrix on the reference tier with one thread"
 "$kentang" imatrix "$work/a" "$work/b" -o "$work/sum" 2>"$work/err"
-grep -q '49 matrices, 2 chunks' "$work/err" || fail "added up: $(cat "$work/err")"
+grep -q '56 matrices, 2 chunks' "$work/err" || fail "added up: $(cat "$work/err")"
 
 "$kentang" synth --preset tiny-qwen3moe --quant q8_0 "$work/experts.gguf" >/dev/null 2>&1
 "$kentang" imatrix -m "$work/experts.gguf" --chunks 1 -o "$work/none" 2>"$work/err" && fail "a matrix of experts"
@@ -60,16 +60,16 @@ done >"$work/text"
 kl() { "$kentang" perplexity -m "$work/$1" --kl "$demo" -f "$work/text" --exact --context 128 --json | sed 's/.*"kl":\([^,]*\),.*/\1/'; }
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 < b + 0) }'; }
 plain=$(kl plain) feedback=$(kl feedback)
-below "$feedback" "$(awk -v x="$plain" 'BEGIN { print 0.75 * x }')" || fail "feedback $feedback, plain $plain"
+below "$feedback" "$(awk -v x="$plain" 'BEGIN { print 0.8 * x }')" || fail "feedback $feedback, plain $plain"
 
 # ---- types by what they cost ----
 smallest() { "$kentang" quantize "$demo" "$work/$1" auto -q --calib "$work/text" --imatrix "$work/a" --target-"$2" "$3" 2>"$work/err" || fail "$(cat "$work/err")"; }
-smallest sized size 3500K
+smallest sized size 3950K
 grep -q 'a KL of about 0' "$work/err" || fail "auto said $(cat "$work/err")"
-[ "$(wc -c <"$work/sized")" -le 3584000 ] || fail "auto is too large"
-[ "$(wc -c <"$work/sized")" -gt 3420000 ] || fail "auto left room"
+[ "$(wc -c <"$work/sized")" -le 4044800 ] || fail "auto is too large"
+[ "$(wc -c <"$work/sized")" -gt 3860000 ] || fail "auto left room"
 "$kentang" quantize "$demo" "$work/recipe" q4_k_s -q --imatrix "$work/a" 2>/dev/null
-below "$(kl sized)" "$(kl recipe)" || fail "auto in 3500 KiB is no better than a recipe of $(wc -c <"$work/recipe") bytes"
+below "$(kl sized)" "$(kl recipe)" || fail "auto in 3950 KiB is no better than a recipe of $(wc -c <"$work/recipe") bytes"
 
 # ---- refusals ----
 refused() {

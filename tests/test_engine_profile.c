@@ -42,7 +42,9 @@ static fixture set_up(int n_threads) {
     params.n_threads = n_threads;
     die_on(kt_ctx_open(&params, &f.ctx, &err), &err);
     open_model(&f);
-    die_on(kt_engine_open(f.model, NULL, &f.engine, &err), &err);
+    kt_engine_params alone = kt_engine_params_default();
+    alone.n_draft = -1; /* one token a batch */
+    die_on(kt_engine_open(f.model, &alone, &f.engine, &err), &err);
     die_on(kt_seq_open(f.engine, &f.seq, &err), &err);
     return f;
 }
