@@ -40,7 +40,7 @@ async function* events(answer) {
 }
 
 // Streams an answer. on(kind, value): "id", "model", "text", "reasoning", "call" {index, id, name, arguments}, "end", "usage",
-// "timings", "seed", "learned".
+// "timings", "seed", "learned", "opened".
 export const chat = async (body, signal, on) => {
   const answer = await post("v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } }, signal);
   for await (const e of events(answer)) {
@@ -56,6 +56,7 @@ export const chat = async (body, signal, on) => {
     if (e.timings) on("timings", e.timings);
     if (e.kentang) on("seed", e.kentang.seed);
     if (e.kentang?.adapter) on("learned", e.kentang.adapter);
+    if (e.kentang?.learned) on("opened", e.kentang.learned);
   }
 };
 export const models = async () => {

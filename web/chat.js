@@ -51,7 +51,7 @@ const drawEnd = note => {
 
 const drawFigures = ({ figures: f }) => {
   if (!f) return null;
-  const rows = [f.learned && t("withLearned", { v: f.learned.version }), f.first !== undefined && t("firstAfter", { s: took(f.first) }),
+  const rows = [f.learned && t("withLearned", { v: f.learned.version }), f.opened && t("withFixes", { l: f.opened.join(", ") }), f.first !== undefined && t("firstAfter", { s: took(f.first) }),
     t("promptTokens", { n: f.prompt }) + (f.cached ? " " + t("fromCache", { n: number(f.cached) }) : ""), f.seed !== undefined && t("seedWas", { n: f.seed })];
   return make("details", { className: "figures" }, make("summary", { textContent: t("tokens", { n: f.out }) + (f.speed ? " · " + t("rate", { n: number(f.speed, f.speed < 100 ? 1 : 0) }) : "") }),
     make("span", { textContent: rows.filter(Boolean).join(" · ") }));

@@ -124,6 +124,7 @@ const take = (n, f, kind, value) => {
   else if (kind === "id") n.response = value;
   else if (kind === "model") n.model = value;
   else if (kind === "learned") f.learned = value;
+  else if (kind === "opened") f.opened = value;
   else if (kind === "usage") f.usage = value;
   else if (kind === "timings") f.timings = value;
   else if (kind === "seed") f.seed = value;
@@ -133,7 +134,7 @@ const take = (n, f, kind, value) => {
 const figuresOf = f => {
   if (!f.usage) return undefined;
   const { prompt_tokens: prompt, completion_tokens: out, prompt_tokens_details: found } = f.usage, first = f.timings?.first_token_ms;
-  return { out, prompt, cached: found?.cached_tokens, first: first > 0 ? first / 1000 : undefined, learned: f.learned, speed: f.timings?.tokens_per_second || undefined, seed: f.seed };
+  return { out, prompt, cached: found?.cached_tokens, first: first > 0 ? first / 1000 : undefined, learned: f.learned, opened: f.opened, speed: f.timings?.tokens_per_second || undefined, seed: f.seed };
 };
 
 export const why = e => e.status === 401 ? t("badKey") : e.status ? e.message : t("gone");
