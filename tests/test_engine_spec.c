@@ -245,6 +245,43 @@ static void answer_by_events(world *w, int i, bool disturbed, kt_seq *seq, answe
     run_to_end(w, false);
 }
 
+/* A draft model remembers the end of a long text: its memory does not grow with the context, and it
+ * proposes beyond what it remembers. */
+static void test_a_text_longer_than_a_draft_remembers(void **state) {
+    world *w = *state;
+    enum { N_IDS = 4000, N_NEW = 200 };
+    static int32_t ids[N_IDS];
+    static answer answers[2];
+    size_t n_ids;
+    kt_error err;
+    kt_engine_stats stats = {0};
+    kt_mem_plan plans[2];
+    MUST(kt_tokenize(w->model, repetitive, strlen(repetitive), 0, ids, N_IDS, &n_ids, &err));
+    for (size_t i = n_ids; i < N_IDS; i++) ids[i] = ids[i - n_ids];
+    for (int with_draft = 0; with_draft < 2; with_draft++) {
+        kt_engine_params ep = {.n_parallel = 1, .n_ctx = 8192, .n_draft = with_draft ? 5 : -1};
+        ep.draft = with_draft ? w->model : NULL;
+        open_engine(w, &ep);
+        kt__speculator_set_eager(w->engine->speculator, true);
+        kt_request_params r = request_of(w, 0);
+        r.ids = ids;
+        r.n_ids = N_IDS;
+        r.gen.n_predict = N_NEW;
+        r.gen.ignore_eog = true;
+        submit_request(w, &r, &answers[with_draft]);
+        run_to_end(w, false);
+        kt_engine_get_stats(w->engine, &stats);
+        close_engine(w);
+    }
+    expect_same(0, &answers[0], &answers[1]);
+    assert_true(stats.accepted_tokens > N_NEW / 2);
+    for (int i = 0; i < 2; i++) {
+        kt_engine_params ep = {.n_parallel = 1, .n_ctx = i ? 32768 : 4096, .draft = w->model};
+        MUST(kt_engine_plan(w->model, &ep, &plans[i], &err));
+    }
+    assert_true(plans[0].draft_bytes > 0 && plans[0].draft_bytes == plans[1].draft_bytes);
+}
+
 static void test_sequences_speculate_and_answer_the_same(void **state) {
     world *w = *state;
     static answer plain, other;
@@ -337,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_a_dear_trial_is_forgotten),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
         cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),
+        cmocka_unit_test_prestate(test_a_text_longer_than_a_draft_remembers, &w),
         cmocka_unit_test_prestate(test_sequences_speculate_and_answer_the_same, &w),
         cmocka_unit_test_prestate(test_cancelled_among_proposals, &w),
     };

@@ -10,6 +10,7 @@
 
 enum {
     ROWS = 64,       /* of a draft batch: what it follows a step, at most */
+    MOST_POS = 4096, /* of an answer's text that it remembers, so that its K/V stay small */
     READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing */
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
@@ -63,14 +64,19 @@ kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error
     return KT_OK;
 }
 
+/* Positions of an answer's text, its end. */
+static int32_t positions_of(const kt_engine_params *p) {
+    return p->n_ctx < MOST_POS ? p->n_ctx : MOST_POS;
+}
+
 static int64_t n_pages_for(const kt_engine_params *p) {
-    return (int64_t)p->n_parallel * ((p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    return (int64_t)p->n_parallel * ((positions_of(p) + KT__PAGE_POS - 1) / KT__PAGE_POS);
 }
 
 static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
     return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
                             .n_out_max = p->n_parallel,
-                            .n_ctx = p->n_ctx,
+                            .n_ctx = positions_of(p),
                             .exact = draft->params.exact};
 }
 
@@ -130,7 +136,7 @@ void kt__draft_destroy(kt__draft *d) {
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) {
     *seq = (kt__draft_seq){0};
     if (!engine->params.draft) return KT_OK;
-    return kt__kv_table_init(&seq->table, engine->params.n_ctx, err);
+    return kt__kv_table_init(&seq->table, positions_of(&engine->params), err);
 }
 
 void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
@@ -270,6 +276,15 @@ static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__d
 
 /* ---- proposing ---- */
 
+/* A text that is too long for it is begun anew in its second half, seldom enough to cost little. */
+static void keep_within(kt__draft *d, const kt__draft_ask *ask) {
+    kt__draft_seq *seq = ask->seq;
+    int32_t most = positions_of(&d->engine->params);
+    if (ask->n_tok + ask->most - seq->begin <= most) return;
+    kt__draft_seq_trim(d, seq, 0);
+    seq->begin = seq->n_done = ask->n_tok - 1 - most / 2;
+}
+
 /* It does not pay now: later it is tried again. */
 static void rest_asks(kt__draft *d, const kt__draft_ask *asks, int n) {
     d->resting = REST_STEPS;
@@ -285,6 +300,7 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft
         kt__draft_ask *ask = &asks[i];
         if (ask->seq->right <= 0) ask->seq->right = d->usual_right;
         ask->n = 0;
+        keep_within(d, ask);
         ask->ready = eager || ask->n_tok - ask->seq->n_done <= READY_ROWS;
         if (!ask->ready) continue;
         n_ready++;
