@@ -137,6 +137,31 @@ KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8
 /* 16 bytes, and 16 more `stride` on */
 KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) { return vi_cat2(p, p + stride); }
 
+/* LANES / 2 times eight bytes */
+KT_INLINE vi vi_of_words(const uint64_t *const *p) {
+    __m128i x[2];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        __m128d low = _mm_load_sd((const double *)(const void *)p[2 * i]);
+        x[i] = _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(const void *)p[2 * i + 1]));
+    }
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(x[0]), x[1], 1);
+}
+KT_INLINE vi vi_of_dwords(const uint32_t *p) {
+    __m128i x[2];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        const int32_t *q = (const int32_t *)p + 4 * i;
+        __m128i a = _mm_unpacklo_epi32(_mm_cvtsi32_si128(q[0]), _mm_cvtsi32_si128(q[1]));
+        __m128i b = _mm_unpacklo_epi32(_mm_cvtsi32_si128(q[2]), _mm_cvtsi32_si128(q[3]));
+        x[i] = _mm_unpacklo_epi64(a, b);
+    }
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(x[0]), x[1], 1);
+}
+/* 128 - x, x from 1 to 127, in bytes whose bits are set */
+KT_INLINE vi vi_mirrored(vi x, const uint8_t *bits) {
+    vi set = vi_of_bits(bits);
+    return vi_sub8(vi_xor(x, vi_and(set, vi_bytes(127))), set);
+}
+
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */
 KT_INLINE vi vi_quad(const vi *x) {
     vi a = vi_add(_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[0], x[1]));

@@ -146,6 +146,37 @@ KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8
 /* 32 bytes, and 32 more `stride` on */
 KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) { return vi_cat2(p, p + stride); }
 
+/* 16 bytes in each 128-bit lane */
+KT_INLINE vi vi_of_lanes(const __m128i x[4]) {
+    vi low = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
+    return _mm512_inserti32x4(_mm512_inserti32x4(low, x[2], 2), x[3], 3);
+}
+/* LANES / 2 times eight bytes */
+KT_INLINE vi vi_of_words(const uint64_t *const *p) {
+    __m128i x[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        __m128d low = _mm_load_sd((const double *)(const void *)p[2 * i]);
+        x[i] = _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(const void *)p[2 * i + 1]));
+    }
+    return vi_of_lanes(x);
+}
+KT_INLINE vi vi_of_dwords(const uint32_t *p) {
+    __m128i x[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        const int32_t *q = (const int32_t *)p + 4 * i;
+        __m128i a = _mm_unpacklo_epi32(_mm_cvtsi32_si128(q[0]), _mm_cvtsi32_si128(q[1]));
+        __m128i b = _mm_unpacklo_epi32(_mm_cvtsi32_si128(q[2]), _mm_cvtsi32_si128(q[3]));
+        x[i] = _mm_unpacklo_epi64(a, b);
+    }
+    return vi_of_lanes(x);
+}
+/* 128 - x in bytes whose bits are set */
+KT_INLINE vi vi_mirrored(vi x, const uint8_t *bits) {
+    __mmask64 set;
+    memcpy(&set, bits, sizeof set);
+    return _mm512_mask_sub_epi8(x, set, vi_bytes(128), x);
+}
+
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */
 KT_INLINE vi vi_quad(const vi *x) {
     vi a = vi_add(_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[0], x[1]));

@@ -94,6 +94,19 @@ KT_INLINE vi vi_of_bits(const uint8_t *p) {
     uint8x16_t high = vtstq_u8(vqtbl1q_u8(x, vld1q_u8(from + 16)), bit_of);
     return VI(vreinterpretq_s32_u8(low), vreinterpretq_s32_u8(high));
 }
+/* LANES / 2 times eight bytes */
+KT_INLINE int32x4_t words_of_two(const uint64_t *a, const uint64_t *b) {
+    return vreinterpretq_s32_u64(vcombine_u64(vld1_u64(a), vld1_u64(b)));
+}
+KT_INLINE vi vi_of_words(const uint64_t *const *p) {
+    return VI(words_of_two(p[0], p[1]), words_of_two(p[2], p[3]));
+}
+KT_INLINE vi vi_of_dwords(const uint32_t *p) { return vi_load(p); }
+/* 128 - x, x from 1 to 127, in bytes whose bits are set */
+KT_INLINE vi vi_mirrored(vi x, const uint8_t *bits) {
+    vi set = vi_of_bits(bits);
+    return vi_sub8(vi_xor(x, vi_and(set, vi_bytes(127))), set);
+}
 /* bytes of the lanes that idx names */
 KT_INLINE uint8x16_t lane_bytes(int32x4_t idx) {
     int32x4_t first = vmulq_s32(idx, vdupq_n_s32(0x04040404));

@@ -60,6 +60,19 @@ KT_INLINE vi vi_of_bits(const uint8_t *p) {
                            _mm_set_epi64x(0x0101010101010101, 0));
     return _mm_cmpeq_epi8(vi_and(bytes, bit_of), bit_of);
 }
+/* LANES / 2 times eight bytes */
+KT_INLINE vi vi_of_words(const uint64_t *const *p) {
+    __m128d low = _mm_load_sd((const double *)(const void *)p[0]);
+    return _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(const void *)p[1]));
+}
+KT_INLINE vi vi_of_dwords(const uint32_t *p) {
+    return _mm_setr_epi32((int32_t)p[0], (int32_t)p[1], (int32_t)p[2], (int32_t)p[3]);
+}
+/* 128 - x, x from 1 to 127, in bytes whose bits are set */
+KT_INLINE vi vi_mirrored(vi x, const uint8_t *bits) {
+    vi set = vi_of_bits(bits);
+    return vi_sub8(vi_xor(x, vi_and(set, vi_bytes(127))), set);
+}
 KT_INLINE vi vi_iota(void) { return _mm_setr_epi32(0, 1, 2, 3); }
 /* out lane i = x lane idx[i] */
 KT_INLINE vi vi_pick(vi x, vi idx) {

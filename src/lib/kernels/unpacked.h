@@ -16,8 +16,7 @@ typedef struct kt__unpacked {
     int8_t scale[16];
     uint32_t d; /* an f16 in the low half */
     float unit; /* a power of 2 */
-    uint8_t room[8];
-    uint8_t signs[32]; /* of unpacking itself */
+    uint8_t room[40];
 } kt__unpacked;
 _Static_assert(sizeof(kt__unpacked) == 320, "whole lines");
 
