@@ -91,7 +91,8 @@ static void test_products_are_nearer(void **unused) {
         double before = product_error(type, weights, alone);
         kt__quantize_rows_feedback(type, &how, &feedback, weights, ROWS, together, room, NULL);
         double after = product_error(type, weights, together);
-        if (!(after < 0.6 * before)) /* codes: 16 columns at a time, of which only later ones make good */
+        if (!(after <
+              0.6 * before)) /* codes: 16 columns at a time, of which only later ones make good */
             fail_msg("%s: error %g of %g", kt__type_get(type)->name, after, before);
     }
 }

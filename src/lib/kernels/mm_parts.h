@@ -8,8 +8,7 @@
 #include "kernels/kernels.h"
 #include "kernels/unpacked.h"
 
-extern const kt__mm_kernels KT_TIER(mm_Q32)[], KT_TIER(mm_Q256)[],
-    KT_TIER(mm_unpacked)[];
+extern const kt__mm_kernels KT_TIER(mm_Q32)[], KT_TIER(mm_Q256)[], KT_TIER(mm_unpacked)[];
 
 /* Products of a type that `unpack` (unpacked.h; NULL: nothing) makes of mm's own. */
 typedef void kt__mm_unpack_fn(const kt__mm *mm, void *scratch, kt__unpack_fn *unpack);
