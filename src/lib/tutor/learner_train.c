@@ -458,6 +458,7 @@ static kt_status serve_candidate(training_run *r, kt__buf *report) {
     kt_adapter *adapter = NULL;
     kt__taught_keys keys = {0};
     kt_error ignored;
+    bool removed;
     kt_status status;
     r->candidate->scoped = r->settings.scoped;
     KT__TRY(write_candidate(r, dir, path));
@@ -469,7 +470,7 @@ static kt_status serve_candidate(training_run *r, kt__buf *report) {
     status = publish_candidate(r, path, adapter, &keys, report);
     pthread_mutex_unlock(&r->learner->changing);
 out:
-    bool removed = !dir[0] || kt__files_remove_tree(dir, &ignored) == KT_OK;
+    removed = !dir[0] || kt__files_remove_tree(dir, &ignored) == KT_OK;
     (void)removed; /* what is left goes at the next opening */
     kt_adapter_close(adapter);
     kt__taught_keys_free(&keys);
