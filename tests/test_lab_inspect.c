@@ -119,7 +119,7 @@ static void test_bad_tensors_are_shown(void **state) {
         int bytes;
         const char *says;
     } cases[] = {
-        {AT_B_TYPE, 34, 4, "has type TQ1_0 (number 34), which is not supported"},
+        {AT_B_TYPE, 36, 4, "has type IQ4_NL_4_4 (number 36), which is not supported"},
         {AT_B_TYPE, 999, 4, "has type unknown (number 999)"},
         {AT_B_OFFSET, 0, 8, "inside tensor a.weight"},
         {AT_B_OFFSET, 33, 8, "no multiple of the alignment"},
