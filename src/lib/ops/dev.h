@@ -68,6 +68,9 @@ static inline int kt__glu_up_rows(bool blas) {
     return blas ? KT__GLU_ROWS : KT__ROWS_ITEM;
 }
 
+/* x[n] = gelu(x), on this thread. */
+void kt__gelu(const kt__kernels *kernels, float *x, int64_t n);
+
 enum { KT__FEW_TILE = 16384 }; /* floats of a tile over few tokens */
 
 /* Floats of a worker's tile in a glu over n_tok tokens. */

@@ -42,14 +42,10 @@ static bool is_alone(const glu_job *job) {
 
 /* Where there is no up. */
 static void activate_alone(const glu_job *job, int n, float *x) {
-    float ones[64];
-    if (job->d->kind == KT__GLU_RELU2) {
+    if (job->d->kind == KT__GLU_RELU2)
         square_positives(x, n);
-        return;
-    }
-    for (int i = 0; i < 64; i++) ones[i] = 1.0f;
-    for (int at = 0; at < n; at += 64)
-        job->dev->kernels->gelu_mul(x + at, ones, n - at < 64 ? n - at : 64, x + at);
+    else
+        kt__gelu(job->dev->kernels, x, n);
 }
 
 static void activate_rows(const glu_job *job, float *up, int n, float *gate) {

@@ -197,6 +197,14 @@ void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
     map_array(dev, (map_job){dev->kernels->softcap, x, n, cap});
 }
 
+void kt__gelu(const kt__kernels *kernels, float *x, int64_t n) {
+    enum { PIECE = 256 };
+    float ones[PIECE];
+    for (int i = 0; i < PIECE; i++) ones[i] = 1.0f;
+    for (int64_t at = 0; at < n; at += PIECE)
+        kernels->gelu_mul(x + at, ones, (int)(n - at < PIECE ? n - at : PIECE), x + at);
+}
+
 typedef struct gelu_job {
     const kt__kernels *kernels;
     float *x;
@@ -204,15 +212,10 @@ typedef struct gelu_job {
 } gelu_job;
 
 static void gelu_part(void *arg, int64_t begin, int64_t end, int worker) {
-    enum { PIECE = 256 };
     const gelu_job *job = arg;
-    float ones[PIECE];
+    int64_t at = begin * MAP_ITEM, to = end * MAP_ITEM < job->n ? end * MAP_ITEM : job->n;
     (void)worker;
-    for (int i = 0; i < PIECE; i++) ones[i] = 1.0f;
-    for (int64_t at = begin * MAP_ITEM; at < end * MAP_ITEM && at < job->n; at += PIECE) {
-        int64_t n = job->n - at < PIECE ? job->n - at : PIECE;
-        job->kernels->gelu_mul(job->x + at, ones, (int)n, job->x + at);
-    }
+    kt__gelu(job->kernels, job->x + at, to - at);
 }
 
 void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n) {
