@@ -269,7 +269,7 @@ static void fill_report(kt__choice *c) {
     r->sample_us = us[KT__ACCOUNT_SAMPLE];
     r->wait_us = us[KT__ACCOUNT_WAIT];
     r->held_us = us[KT__ACCOUNT_HELD];
-    r->total_us = kt__now_us() - c->sub->submitted_us;
+    r->total_us = task->since_us - c->sub->submitted_us; /* to the last charge, so that they sum */
     r->bottleneck = bottleneck_of(r);
 }
 
