@@ -796,10 +796,10 @@ typedef struct kt_cache_miss {
     char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
 } kt_cache_miss;
 
-/* The account of an answer, however it was asked for. Times are wall time in microseconds; those
- * from tokenize_us to held_us sum to total_us. */
 enum { KT_NOTES_MAX = 8 }; /* in a prompt */
 
+/* The account of an answer, however it was asked for. Times are wall time in microseconds; those
+ * from tokenize_us to held_us sum to total_us. */
 typedef struct kt_request_report {
     kt_finish finish;
     uint64_t seed;                 /* repeats the answer */
