@@ -825,7 +825,10 @@ typedef struct kt_request_report {
      * "other requests", "reader" */
     const char *bottleneck;
     kt_cache_miss miss;
-    uint64_t learned[KT_NOTES_MAX]; /* [n_learned]: as kt_request_learned gives them */
+    int64_t lora_us; /* of prefill_us and decode_us, in the terms of its adapters */
+    /* [n_learned]: feedbacks that the answer was made with: those that kt_request_learned gives, then, while there is
+     * room, those that a token of it was recalled of */
+    uint64_t learned[KT_NOTES_MAX];
     int32_t n_learned;
 } kt_request_report;
 

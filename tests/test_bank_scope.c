@@ -320,6 +320,46 @@ static void the_last_correction_counts(void **state) {
     kt_bank_close(b);
 }
 
+static size_t summary(kt_bank *b, const char *text, kt__buf *out, uint64_t ids[4]) {
+    kt__buf_clear(out);
+    return kt__bank_summarise(b, text, strlen(text), out, ids, 4);
+}
+
+static void what_was_learned_is_listed(void **state) {
+    (void)state;
+    kt_bank *b = open_bank();
+    uint64_t ids[4];
+    char q[64], a[512];
+    kt__buf text;
+    kt__buf_init(&text, 1 << 16);
+    assert_int_equal(summary(b, "What have you learned?", &text, ids), 0);
+    teach(b, 1, "Where is the blue ladder?", "The blue ladder is in the mill.");
+    assert_int_equal(summary(b, "what have you LEARNED", &text, ids), 1);
+    assert_string_equal(text.data, "I have learned from one correction:\n- Where is the blue "
+                                   "ladder? The blue ladder is in the mill.");
+    teach(b, 2, "where is the blue ladder", "It is\nin the shed.");
+    teach(b, 3, "Siapa itu Nora?", "Nora adalah penjaga.");
+    assert_int_equal(summary(b, "Apa yang sudah kamu pelajari?", &text, ids), 2);
+    assert_string_equal(text.data,
+                        "Aku sudah belajar dari 2 koreksi:\n- Siapa itu Nora? Nora adalah "
+                        "penjaga.\n- where is the blue ladder It is in the shed.");
+    assert_true(ids[0] == 3 && ids[1] == 2);
+    for (uint64_t i = 4; i < 9; i++) {
+        snprintf(q, sizeof q, "Where is drum%d?", (int)i);
+        memset(a, 'a', sizeof a - 1);
+        a[sizeof a - 1] = '\0';
+        teach(b, i, q, a);
+    }
+    assert_int_equal(summary(b, "What did you learn from me?", &text, ids), 4);
+    assert_non_null(strstr(text.data, "aaa...\n- Where is drum7?"));
+    assert_non_null(strstr(text.data, "\nand 3 earlier."));
+    assert_int_equal(summary(b, "What have you learned about ladders?", &text, ids), 0);
+    assert_int_equal(summary(b, "", &text, ids), 0);
+    assert_int_equal(summary(b, "\xff\xfe", &text, ids), 0);
+    kt__buf_free(&text);
+    kt_bank_close(b);
+}
+
 static void controls_become_blanks(void **state) {
     (void)state;
     kt_bank *b = open_bank();
@@ -390,6 +430,7 @@ int main(void) {
         cmocka_unit_test(no_subject_says_why),
         cmocka_unit_test(many_about_one_thing_are_crowded),
         cmocka_unit_test(the_last_correction_counts),
+        cmocka_unit_test(what_was_learned_is_listed),
         cmocka_unit_test(controls_become_blanks),
         cmocka_unit_test(a_hundred_thousand),
     };

@@ -60,9 +60,14 @@ grep -q '"why":"[012] held-out conversations* [a-z]* too few' "$dir/out" || fail
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
 "$kentang" learned rollback 1
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "rolled forth"
-# notes: off until the probe or the setting says otherwise
+# notes: the built-in model uses them; without, what is recalled is named, too
 "$kentang" run --learn --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
-grep -q "(learned" "$dir/err" && fail "notes without a probe"
+grep -q "^(learned: fb_2)$" "$dir/err" || fail "notes without a probe: $(cat "$dir/err")"
+"$kentang" run --learn --learn-notes off --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
+grep -q "(learned" "$dir/err" && fail "notes that are off"
+"$kentang" run --learn --learn-notes off --temp 0 -p "$ask" 2>"$dir/err" >/dev/null
+grep -q "^(learned: fb_2)$" "$dir/err" || fail "what was recalled: $(cat "$dir/err")"
+"$kentang" run -q --learn -p "What have you learned?" | grep -qF "$right" || fail "the list of what was learned"
 "$kentang" run --learn --learn-notes on --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
 grep -q "^(learned: fb_2)$" "$dir/err" || fail "run says what it took: $(cat "$dir/err")"
 "$kentang" run --learn --learn-notes on --temp 0 -p "I lost the red ladder." 2>"$dir/err" >/dev/null

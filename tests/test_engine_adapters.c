@@ -419,6 +419,35 @@ static void test_sessions(void **state) {
     remove_files();
 }
 
+/* ---- their time ---- */
+
+/* Part of an answer's time in batches, and none of one without. */
+static void test_time(void **state) {
+    (void)state;
+    int32_t ids[N_TOK];
+    kt_error err;
+    make_files(&fixtures[0]);
+    kt_engine_params ep = small_engine(64);
+    world w = world_open(NULL, 2, &ep);
+    fill_ids(ids, N_TOK, w.n_vocab, 3);
+    for (int list = 0; list < LISTS; list++) {
+        kt_adapter_use uses[3];
+        kt_request_report report;
+        kt_request_params r = kt_request_params_default();
+        r.ids = ids;
+        r.n_ids = N_TOK;
+        r.adapters = uses;
+        r.n_adapters = fill_list(&w, list, uses);
+        r.gen.n_predict = 20;
+        r.gen.ignore_eog = true;
+        die_on(kt_request_run(w.engine, &r, NULL, NULL, &report, &err), &err);
+        assert_int_equal(report.lora_us > 0, list > 0);
+        assert_true(report.lora_us <= report.prefill_us + report.decode_us);
+    }
+    world_close(&w);
+    remove_files();
+}
+
 /* ---- refusals ---- */
 
 static void test_refusals(void **state) {
@@ -457,10 +486,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
     enum { N = sizeof fixtures / sizeof fixtures[0] };
-    struct CMUnitTest tests[N + 5] = {
-        cmocka_unit_test(test_prefixes), cmocka_unit_test(test_preempted),
+    struct CMUnitTest tests[N + 6] = {
+        cmocka_unit_test(test_prefixes),  cmocka_unit_test(test_preempted),
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_time),      cmocka_unit_test(test_refusals)};
     static char names[N][64];
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "%s %s", fixtures[i].preset, fixtures[i].quant);
@@ -468,7 +497,7 @@ int main(void) {
             const void *in;
             void *out;
         } arg = {.in = &fixtures[i]};
-        tests[5 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
+        tests[6 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
     }
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

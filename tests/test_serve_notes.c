@@ -16,14 +16,17 @@
 static world w;
 static char keys[128], learned[128];
 
-/* more: a setting */
-static int open_with(const char *more) {
+#define DEMO_FILE "model=" KT_SOURCE_DIR "/src/lib/context/demo.gguf"
+
+/* more: a setting; model: another one, or NULL for the embedded model */
+static int open_with(const char *more, const char *model) {
     char with_keys[160], with_dir[160];
     const char *const settings[] = {"learning.enabled=true",
                                     "learning.background_interval_ms=0",
                                     with_keys,
                                     with_dir,
                                     more,
+                                    model,
                                     NULL};
     if (!w.dir[0]) world_dir(&w);
     snprintf(keys, sizeof keys, "%s/keys", w.dir);
@@ -38,7 +41,7 @@ static int open_with(const char *more) {
 }
 
 static int open_learning(void) {
-    return open_with("learning.notes=auto");
+    return open_with("learning.notes=off", NULL);
 }
 
 static int open_group(void **state) {
@@ -234,14 +237,53 @@ static int64_t prompt_of(const json_t *answer) {
     return json_integer_value(at(answer, "usage.prompt_tokens"));
 }
 
-static void test_unknown_is_off(void **state) {
-    (void)state;
+static void closed_as_without(void) {
     json_t *with = ask_as(ANNA, "I lost the violet ladder.", "");
     json_t *without = ask_as(ANNA, "I lost the violet ladder.", ",\"adapter\":\"none\"");
     assert_null(at(with, "kentang.learned"));
     assert_int_equal(prompt_of(with), prompt_of(without));
     json_decref(with);
     json_decref(without);
+}
+
+/* Without notes, too, an answer says what was recalled in it; and the bank says what was learned. */
+static void test_recited_is_reported(void **state) {
+    (void)state;
+    json_t *again = ask_as(ANNA, "where is the violet ladder", "");
+    assert_string_equal(text_at(again, "choices.0.message.content"),
+                        "The violet ladder is in the mill.");
+    ids_are(again, "kentang.learned", "fb_1", 1);
+    json_decref(again);
+    json_t *none = ask_as(ANNA, "where is the violet ladder", ",\"adapter\":\"none\"");
+    assert_null(at(none, "kentang.learned"));
+    json_decref(none);
+    reply *r = ask(&w, "POST", "/v1/chat/completions", JSON_TYPE ANNA,
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"Where is the violet "
+                   "ladder?\"}],\"temperature\":0,\"max_tokens\":24,\"stream\":true}");
+    assert_non_null(strstr(r->body, "\"learned\":[\"fb_1\"]"));
+    free(r);
+    json_t *list = call("POST", "/v1/chat/completions", ANNA,
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"What have you "
+                        "learned?\"}],\"temperature\":1.5,\"max_tokens\":200}",
+                        200);
+    const char *text = text_at(list, "choices.0.message.content");
+    assert_string_equal(text,
+                        "I have learned from 3 corrections:\n- What is it? It is what it is.\n"
+                        "- When does Nora's shop open? Nora's shop opens at noon.\n"
+                        "- Where is the violet ladder? The violet ladder is in the mill.");
+    ids_are(list, "kentang.learned", "fb_3", 3);
+    json_decref(list);
+    json_t *alone = ask_as(BERT, "What have you learned?", "");
+    assert_null(at(alone, "kentang.learned"));
+    json_decref(alone);
+}
+
+/* A file that nobody has measured. */
+static void test_unknown_is_off(void **state) {
+    (void)state;
+    kt__server_stop(w.server);
+    assert_int_equal(open_with("learning.notes=auto", DEMO_FILE), 0);
+    closed_as_without();
 }
 
 static bool metrics_have(const char *line) {
@@ -255,7 +297,7 @@ static bool metrics_have(const char *line) {
 static void test_notes_are_reported(void **state) {
     (void)state;
     kt__server_stop(w.server);
-    assert_int_equal(open_with("learning.notes=on"), 0);
+    assert_int_equal(open_with("learning.notes=on", NULL), 0);
     json_t *with = ask_as(ANNA, "I lost the violet ladder.", "");
     json_t *without = ask_as(ANNA, "I lost the violet ladder.", ",\"adapter\":\"none\"");
     json_t *other = ask_as(BERT, "I lost the violet ladder.", "");
@@ -333,33 +375,55 @@ static void test_rolled_back_opens_nothing(void **state) {
     json_decref(call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":1}", 200));
 }
 
-/* What `kentang learn probe` found is asked where the setting is auto, and it holds for that file alone. */
-static void test_auto_asks_the_probe(void **state) {
-    (void)state;
+static kt__note_verdict verdict_of(const kt_probe_result *write) {
     kt_error err;
     kt_model *model;
     kt_engine *engine;
-    const kt_probe_result result = {.n_asked = 20, .n_used = 18, .n_others = 20, .uses = true};
-    kt__server_stop(w.server);
-    assert_int_equal(open_learning(), 0);
     kt__served *served = kt__models_at(w.server->shared.models, 0);
     const kt__config *config = w.server->shared.start;
     assert_int_equal(kt__served_use(served, "test", &model, &engine, &err), KT_OK);
-    assert_int_equal(kt__note_probe_read(config, "demo", model), KT__NOTES_UNKNOWN);
-    assert_int_equal(kt__note_probe_write(config, "demo", model, &result, &err), KT_OK);
-    assert_int_equal(kt__note_probe_read(config, "demo", model), KT__NOTES_USED);
+    if (write) {
+        assert_int_equal(kt__note_probe_write(config, kt__served_name(served), model, write, &err),
+                         KT_OK);
+    }
+    kt__note_verdict verdict = kt__note_probe_read(config, kt__served_name(served), model);
     kt__served_done(served, engine);
+    return verdict;
+}
+
+static void opens_a_note(void) {
     json_t *answer = ask_as(ANNA, "I lost the violet ladder.", "");
     ids_are(answer, "kentang.learned", "fb_1", 1);
     json_decref(answer);
+}
+
+static void open_again(const char *model) {
+    kt__server_stop(w.server);
+    assert_int_equal(open_with("learning.notes=auto", model), 0);
+}
+
+/* Of the embedded model it is known, what `kentang learn probe` found comes before that, and holds for that file alone. */
+static void test_auto_asks_the_probe(void **state) {
+    (void)state;
+    const kt_probe_result yes = {.n_asked = 20, .n_used = 18, .n_others = 20, .uses = true};
+    const kt_probe_result no = {.n_asked = 20, .n_used = 1, .n_others = 20};
     char path[160];
+    open_again(NULL);
+    assert_int_equal(verdict_of(NULL), KT__NOTES_USED);
+    opens_a_note();
+    open_again(DEMO_FILE);
+    assert_int_equal(verdict_of(NULL), KT__NOTES_UNKNOWN);
+    assert_int_equal(verdict_of(&yes), KT__NOTES_USED);
+    opens_a_note();
     snprintf(path, sizeof path, "%s/demo/notes.probe", learned);
     FILE *f = fopen(path, "w");
     fputs("0000000000000000000000000000000000000000000000000000000000000000 yes: 20\n", f);
     fclose(f);
-    kt__server_stop(w.server);
-    assert_int_equal(open_learning(), 0);
-    test_unknown_is_off(NULL);
+    open_again(DEMO_FILE);
+    closed_as_without();
+    open_again(NULL);
+    assert_int_equal(verdict_of(&no), KT__NOTES_NOT_USED);
+    closed_as_without();
 }
 
 int main(void) {
@@ -369,6 +433,7 @@ int main(void) {
         cmocka_unit_test(test_edited_and_deleted),
         cmocka_unit_test(test_socket),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_recited_is_reported),
         cmocka_unit_test(test_unknown_is_off),
         cmocka_unit_test(test_notes_are_reported),
         cmocka_unit_test(test_streams_tell),

@@ -75,7 +75,7 @@ class kt_request_report(ctypes.Structure):
                 ("n_recomputed", c_int32), ("n_drafted", c_int32), ("n_accepted", c_int32), ("stop", c_int32),
                 ("total_us", c_int64), ("first_token_us", c_int64), ("tokenize_us", c_int64), ("queue_us", c_int64),
                 ("prefill_us", c_int64), ("decode_us", c_int64), ("sample_us", c_int64), ("wait_us", c_int64),
-                ("held_us", c_int64), ("bottleneck", c_char_p), ("miss", kt_cache_miss),
+                ("held_us", c_int64), ("bottleneck", c_char_p), ("miss", kt_cache_miss), ("lora_us", c_int64),
                 ("learned", c_uint64 * 8), ("n_learned", c_int32)]
 
 

@@ -12,7 +12,7 @@
 enum { N_MAX = 8192, MOST = 1 << 20, MOST_DIMS = 1 << 16, SEED = 0x5245434c /* of ids */ };
 
 static const float COS_FROM = 0.90f, COS_FULL = 0.97f;
-static const double MOST_WEIGHT = 0.98;
+static const double MOST_WEIGHT = 0.98, CERTAIN_WEIGHT = 0.9999;
 
 /* The pairs of one source. */
 typedef struct recall_block {
@@ -299,7 +299,7 @@ static bool is_in_scope(const recall_block *b, const kt__recall_scope *scope) {
 /* A pair of the block makes the token id likely. */
 static kt__recall_change mix_token(const kt_recall *r, recall_block *b, int32_t id, double weight,
                                    float *logits) {
-    const kt__recall_change change = {id, logits[id]};
+    const kt__recall_change change = {id, logits[id], b->source};
     atomic_fetch_add(&b->n_used, 1);
     atomic_store(&b->used_us, kt__now_us());
     logits[id] = kt__mixed_logit(logits, r->model->net->hp.n_vocab, id, weight);
@@ -327,6 +327,12 @@ kt__recall_change kt__recall_continue(const kt_recall *r, uint64_t source, const
     recall_block *b = i > 0 ? r->blocks[i - 1] : NULL;
     if (!b || n >= b->n || (n && memcmp(said, b->ids, n * sizeof *said) != 0)) return none;
     return mix_token(r, b, b->ids[n], MOST_WEIGHT, logits);
+}
+
+kt__recall_change kt__recall_certain(int32_t id, int32_t n_vocab, float *logits) {
+    const kt__recall_change change = {.id = id, .logit = logits[id]};
+    logits[id] = kt__mixed_logit(logits, n_vocab, id, CERTAIN_WEIGHT);
+    return change;
 }
 
 void kt_recall_uses(const kt_recall *r, uint64_t source, uint64_t *n, int64_t *last_us) {

@@ -12,6 +12,7 @@
 typedef struct kt__recall_change {
     int32_t id; /* -1: none */
     float logit;
+    uint64_t source; /* of the pair */
 } kt__recall_change;
 
 /* key[d] of a hidden state; zeros of one that is zero or not finite. */
@@ -30,6 +31,8 @@ kt__recall_change kt__recall_mix(const kt_recall *recall, const kt__recall_scope
  * next one. */
 kt__recall_change kt__recall_continue(const kt_recall *recall, uint64_t source, const int32_t *said,
                                       size_t n, float *logits);
+/* A token that is to be said: a change without a source. */
+kt__recall_change kt__recall_certain(int32_t id, int32_t n_vocab, float *logits);
 /* Takes it back. */
 void kt__recall_undo(kt__recall_change change, float *logits);
 bool kt__recall_is_of(const kt_recall *recall, const kt_model *model);

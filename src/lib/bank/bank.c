@@ -329,15 +329,21 @@ static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
     return bsearch(&id, b->items, b->n_items, sizeof *b->items, compare_item);
 }
 
+void kt__bank_note(const char *question, size_t n_question, const char *answer, size_t n_answer,
+                   kt__buf *out) {
+    (void)kt__buf_puts(out, "Earlier correction:\nQ: ");
+    (void)kt__buf_append(out, question, n_question);
+    (void)kt__buf_puts(out, "\nA: ");
+    (void)kt__buf_append(out, answer, n_answer);
+    (void)kt__buf_puts(out, "\n\n");
+}
+
 bool kt__bank_write_note(kt_bank *b, uint64_t id, kt__buf *out) {
     pthread_mutex_lock(&b->lock);
     const kt__bank_item *item = item_of(b, id);
     if (item) {
-        (void)kt__buf_puts(out, "Earlier correction:\nQ: ");
-        (void)kt__buf_append(out, b->texts + item->text, item->n_question);
-        (void)kt__buf_puts(out, "\nA: ");
-        (void)kt__buf_append(out, b->texts + item->text + item->n_question, item->n_answer);
-        (void)kt__buf_puts(out, "\n\n");
+        const char *text = b->texts + item->text;
+        kt__bank_note(text, item->n_question, text + item->n_question, item->n_answer, out);
     }
     pthread_mutex_unlock(&b->lock);
     return item != NULL;

@@ -45,8 +45,16 @@ kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
 /* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
 bool kt__bank_asked(kt_bank *bank, const char *text, size_t len, uint64_t *id);
-/* Appends the entry's question and answer as notes have them; false: it is not there (any more). */
+/* Appends a question and its answer as notes have them. */
+void kt__bank_note(const char *question, size_t n_question, const char *answer, size_t n_answer,
+                   kt__buf *out);
+/* The same of an entry; false: it is not there (any more). */
 bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
+/* Where text[len] asks what was learned ("What have you learned?", in some wordings, English and Indonesian): appends the
+ * answer, how many corrections count and the newest of them; returns how many are in it, their ids in ids[cap].
+ * 0: it does not ask, or there are none. */
+size_t kt__bank_summarise(kt_bank *bank, const char *text, size_t len, kt__buf *out, uint64_t *ids,
+                          size_t cap);
 /* Appends "subject":[...],"scope":"..." as kt_learner_list has them, with a comma before it. Nothing
  * of an id that the bank does not have. */
 void kt__bank_write_scope(kt_bank *bank, uint64_t id, kt__buf *out);

@@ -56,6 +56,22 @@ static void list_opened(placing *p) {
     if (out->asked && !listed) out->opened[out->n_opened++] = out->asked;
 }
 
+/* A correction of that very question comes before the list. */
+static kt_status summarise_bank(placing *p, kt_error *err) {
+    kt__notes *out = p->notes;
+    const kt__user_text *last = &p->texts[p->n_texts - 1];
+    kt__buf text;
+    if (out->asked) return KT_OK;
+    kt__buf_init(&text, NOTE_BYTES);
+    out->n_listed = kt__bank_summarise(p->bank, last->text, last->len, &text, out->summary_ids,
+                                       KT_NOTES_MAX);
+    if (out->n_listed) out->summary = kt__arena_strndup(&out->arena, text.data, text.len);
+    out->n_summary = text.len;
+    bool failed = text.failed || (out->n_listed && !out->summary);
+    kt__buf_free(&text);
+    return failed ? kt__fail_nomem(err, "what was learned", NOTE_BYTES) : KT_OK;
+}
+
 static void open_entries(placing *p) {
     kt__bank_hit hits[KT_NOTES_MAX];
     for (size_t i = 0; i < p->n_texts; i++) {
@@ -150,6 +166,7 @@ kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_requ
     KT__STEP(kt__user_texts_of(&notes->arena, request, &p.texts, &p.n_texts, err));
     if (p.n_texts) notes->question = p.texts[p.n_texts - 1];
     if (p.bank) open_entries(&p);
+    if (p.bank && p.n_texts) KT__STEP(summarise_bank(&p, err));
     return p.n_opened && request->note_tokens >= 0 ? place_opened(&p, err) : KT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Notes: corrections that enter a prompt.
  *
- * Owns: which entries of a bank a conversation opens, which of these it gets, within how many tokens, and where: before the
+ * Owns: the answer to a question for what was learned; which entries of a bank a conversation opens, which of these it gets, within how many tokens, and where: before the
  * user's message that opened each first. So the prompt of a longer conversation begins with that of a shorter
  * one, and what was computed of it stays valid. A pure function of the conversation, the bank and the
  * vocabulary. Any thread. */
@@ -23,7 +23,11 @@ typedef struct kt__notes {
     size_t n;                              /* 0: nothing opened, and request is as it was */
     uint64_t opened[KT__NOTES_OPENED + 1]; /* the entries that open, noted or not */
     size_t n_opened;
-    uint64_t asked;         /* the one whose question the user's last message is; 0: none */
+    uint64_t asked;      /* the one whose question the user's last message is; 0: none */
+    const char *summary; /* [n_summary] answers a question for what was learned; NULL: it is none */
+    size_t n_summary;
+    uint64_t summary_ids[KT_NOTES_MAX]; /* [n_listed] that are in it */
+    size_t n_listed;
     kt__user_text question; /* what its user said last, if it is kept; text NULL: nothing */
 } kt__notes;
 

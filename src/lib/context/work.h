@@ -51,6 +51,7 @@ struct kt__work {
     int32_t n_cached;                /* of these, not computed */
     atomic_int n_computed;           /* task.n_done, for other threads to read */
     kt__adapters *adapters;          /* or NULL; the maker's */
+    int64_t lora_ns;                 /* of its batches in adapters' terms */
     kt__kv_key root;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     bool no_cache;            /* neither asks the index nor tells it */

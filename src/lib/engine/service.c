@@ -70,6 +70,8 @@ typedef struct made_prompt {
     int32_t *ids, *plain; /* plain: without its notes, where it is kept */
     size_t n, n_plain;
     char *question;
+    int32_t *recited; /* [n_recited]: what is answered word for word; or NULL */
+    size_t n_recited;
     uint64_t *opened; /* entries of the bank; NULL: what opens is not known */
     kt__conversation *conversation;
     kt__notes notes;
@@ -79,6 +81,7 @@ static void free_prompt(made_prompt *p) {
     kt__free(p->ids);
     kt__free(p->plain);
     kt__free(p->question);
+    kt__free(p->recited);
     kt__free(p->opened);
     kt__conversation_free(p->conversation);
     kt__notes_free(&p->notes);
@@ -104,6 +107,19 @@ static kt_status keep_opened(const kt_request_params *r, made_prompt *p, kt_erro
     return KT_OK;
 }
 
+/* The answer to a question for what was learned, and the end of the turn. */
+static kt_status encode_summary(const kt_engine *engine, made_prompt *p, kt_error *err) {
+    size_t len = p->notes.n_summary;
+    if (!p->notes.summary) return KT_OK;
+    p->recited = kt__calloc(len + 2, sizeof *p->recited);
+    if (!p->recited) return kt__fail_nomem(err, "an answer's tokens", len * sizeof *p->recited);
+    KT__STEP(kt_tokenize(engine->model, p->notes.summary, len, 0, p->recited, len + 1,
+                         &p->n_recited, err));
+    int32_t end = engine->model->info.eos_id;
+    if (end >= 0) p->recited[p->n_recited++] = end;
+    return KT_OK;
+}
+
 static int32_t note_tokens(const kt_engine *engine) {
     int32_t most = engine->params.n_ctx / 4;
     return most < KT__NOTES_TOKENS ? most : KT__NOTES_TOKENS;
@@ -116,6 +132,7 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
     if (!bounded.note_tokens) bounded.note_tokens = note_tokens(engine);
     KT__STEP(kt__notes_place(&p->notes, engine->model, &bounded, err));
     KT__STEP(keep_opened(r, p, err));
+    KT__STEP(encode_summary(engine, p, err));
     kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
                                      err);
     if (status == KT_E_CONTEXT_FULL && p->notes.n) {
@@ -160,6 +177,12 @@ static kt_status create_request(kt_engine *engine, const kt_request_params *r, m
     }
     sub->scope = (kt__recall_scope){p->opened, p->notes.n_opened, p->opened != NULL};
     sub->asked = p->opened ? p->notes.asked : 0;
+    sub->n_noted = (int32_t)p->notes.n;
+    sub->recited = p->recited;
+    sub->n_recited = p->n_recited;
+    memcpy(sub->recited_of, p->notes.summary_ids, sizeof sub->recited_of);
+    sub->n_recited_of = p->notes.n_listed;
+    p->recited = NULL;
     sub->plain = p->plain;
     sub->n_plain = p->n_plain;
     sub->question = p->question;
@@ -354,8 +377,9 @@ const char *kt_request_notes(const kt_request *req) {
 
 size_t kt_request_learned(const kt_request *req, uint64_t *ids, size_t cap) {
     const kt__submitted *sub = (const kt__submitted *)(const void *)req;
-    const kt_request_report *report = &sub->choices[0].report; /* every choice has the same */
-    size_t n = (size_t)report->n_learned;
+    const kt_request_report *report =
+        &sub->choices[0].report; /* every choice begins with the same */
+    size_t n = (size_t)sub->n_noted;
     for (size_t i = 0; i < n && i < cap; i++) ids[i] = report->learned[i];
     return n;
 }

@@ -400,6 +400,10 @@ int64_t kt__fwd_longest_us(const kt__fwd *fwd) {
     return longest;
 }
 
+int64_t kt__fwd_take_lora_ns(kt__fwd *fwd) {
+    return kt__dev_take_lora_ns(fwd->dev);
+}
+
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     bool timed = stop->deadline_us != INT64_MAX, any = false;
     int64_t now_us = timed ? kt__now_us() : 0;

@@ -44,6 +44,8 @@ kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) KT
 /* What the longest part of a layer takes in this batch, on average: a run may exceed its deadline
  * by as much. 0 where no run had a deadline. */
 int64_t kt__fwd_longest_us(const kt__fwd *fwd);
+/* What the calling thread has spent in adapters' terms since this was asked last. */
+int64_t kt__fwd_take_lora_ns(kt__fwd *fwd);
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
 /* [d_model] of the same row: the normed state that the head took; as long. */

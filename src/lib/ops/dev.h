@@ -36,6 +36,7 @@ struct kt__dev {
     kt__net_input down_input;
     int64_t n_down;
     atomic_int_fast64_t down_left; /* items that are not done */
+    int64_t lora_ns;               /* of worker 0 in low-rank terms */
     float *partial;                /* attention splits computed in parallel: m, l and o of each */
     size_t partial_floats, partial_bytes;
 };
@@ -145,8 +146,8 @@ int64_t kt__dev_peek(const kt__dev *dev);
 
 /* Adds what terms (or NULL) have at the site to outputs [row0, row0 + n_row) of tokens [tok0, tok0
  * + n_tok); out: of the first of both. */
-void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
-                      int n_row, int tok0, int n_tok, float *out, size_t ld_out);
+void kt__dev_lora_add(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
+                      int n_row, int tok0, int n_tok, float *out, size_t ld_out, int worker);
 
 /* What is read after a product's rows from row0 on, for its prefetch: with a few tokens B of these
  * outputs, else `otherwise`. In a stream of weights B is a short one of its own, which no processor

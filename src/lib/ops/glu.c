@@ -90,9 +90,9 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
                    tile, (size_t)n_row, worker);
     }
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n_row, 0, job->acts->n_tok,
-                     job->d->rows + row0, ld);
+                     job->d->rows + row0, ld, worker);
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0, n_row, 0, job->acts->n_tok, tile,
-                     (size_t)n_row);
+                     (size_t)n_row, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         activate_rows(job, tile + (size_t)t * (size_t)n_row, n_row,
                       job->d->rows + (size_t)t * ld + row0);
@@ -181,7 +181,7 @@ static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int ro
     kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
                alone ? NULL : kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n, tok0, acts->n_tok, tile,
-                     KT__GLU_ROWS);
+                     KT__GLU_ROWS, worker);
 }
 
 static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
@@ -199,7 +199,7 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0
         kt__dev_mm(job->dev, &job->d->up, row0 + r, m, acts, job->d->up_bias, NULL, next, up,
                    (size_t)m, worker);
         kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0 + r, m, tok0, acts->n_tok, up,
-                         (size_t)m);
+                         (size_t)m, worker);
         for (int t = 0; t < acts->n_tok; t++) {
             float *row = gate + (size_t)t * KT__GLU_ROWS + r;
             if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);

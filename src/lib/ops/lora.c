@@ -1,7 +1,24 @@
 /* Low-rank terms over the pool. */
 #include <sched.h>
 
+#include "base/clock.h"
 #include "ops/dev.h"
+
+/* ---- their time: of worker 0, which does its share of whatever there is ---- */
+
+static int64_t begin_lora(int worker) {
+    return worker == 0 ? kt__now_ns() : 0;
+}
+
+static void end_lora(kt__dev *dev, int worker, int64_t begin_ns) {
+    if (worker == 0) dev->lora_ns += kt__now_ns() - begin_ns;
+}
+
+int64_t kt__dev_take_lora_ns(kt__dev *dev) {
+    int64_t ns = dev->lora_ns;
+    dev->lora_ns = 0;
+    return ns;
+}
 
 static const kt__lora_block *block_of(const kt__lora_terms *terms, const kt__lora_use *use) {
     return &use->lora->blocks[terms->block];
@@ -109,7 +126,9 @@ static int64_t count_items(const kt__lora_terms *terms, kt__net_input input) {
 void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
                        kt__net_input input) {
     down_job job = {dev, acts, terms, input};
+    int64_t begin_ns = begin_lora(0);
     kt__pool_run(dev->pool, count_items(terms, input), 1, down_items, &job);
+    end_lora(dev, 0, begin_ns);
 }
 
 /* ---- together with the product ---- */
@@ -143,7 +162,9 @@ bool kt__dev_down_items(kt__dev *dev, int64_t *begin, int64_t *end, int worker) 
     int64_t n = dev->n_down, stop = *end < n ? *end : n;
     if (*begin < n) {
         down_job job = {dev, dev->down->acts, dev->down, dev->down_input};
+        int64_t begin_ns = begin_lora(worker);
         down_items(&job, *begin, stop, worker);
+        end_lora(dev, worker, begin_ns);
         atomic_fetch_sub_explicit(&dev->down_left, stop - *begin, memory_order_release);
         *begin = n;
     }
@@ -185,15 +206,17 @@ static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__
     }
 }
 
-void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
-                      int n_row, int tok0, int n_tok, float *out, size_t ld_out) {
+void kt__dev_lora_add(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
+                      int n_row, int tok0, int n_tok, float *out, size_t ld_out, int worker) {
     kt__low_rank term = {
         .first = row0, .n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
     if (!terms) return;
+    int64_t begin_ns = begin_lora(worker);
     if (site == KT__SITE_GATE) term.next = kt__dev_lora_next(terms, KT__SITE_UP, row0, n_tok, NULL);
     wait_for_u(dev);
     for (int g = 0; g < terms->n_rows; g++)
         add_rows(dev, terms, &terms->rows[g], site, term, tok0, tok0 + n_tok);
+    end_lora(dev, worker, begin_ns);
 }
 
 const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site, int row0,
@@ -212,7 +235,7 @@ const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site
 }
 
 typedef struct up_job {
-    const kt__dev *dev;
+    kt__dev *dev;
     const kt__lora_terms *terms;
     kt__lora_site site;
     int n_row, n_tok;
@@ -222,10 +245,9 @@ typedef struct up_job {
 static void up_items(void *arg, int64_t begin, int64_t end, int worker) {
     const up_job *job = arg;
     int row0 = (int)begin * KT__GLU_ROWS, row1 = (int)end * KT__GLU_ROWS;
-    (void)worker;
     if (row1 > job->n_row) row1 = job->n_row;
     kt__dev_lora_add(job->dev, job->terms, job->site, row0, row1 - row0, 0, job->n_tok,
-                     job->out + row0, (size_t)job->n_row);
+                     job->out + row0, (size_t)job->n_row, worker);
 }
 
 void kt__cpu_lora_up(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,

@@ -86,7 +86,7 @@ static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
                      job->residual ? job->residual + row0 : NULL, job->w, after, job->out + row0,
                      job->ld_out, worker);
     kt__dev_lora_add(job->dev, job->lora, job->site, row0, row1 - row0, 0, job->acts->n_tok,
-                     job->out + row0, job->ld_out);
+                     job->out + row0, job->ld_out, worker);
 }
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,

@@ -53,7 +53,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
         kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL,
                    next, out, group * hd, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_Q, head * d->head_dim_k, d->head_dim_k, 0,
-                         job->acts->n_tok, out, group * hd);
+                         job->acts->n_tok, out, group * hd, worker);
     }
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
@@ -129,7 +129,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
         kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL,
                    next, tile, (size_t)d->head_dim_k, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_K, head * d->head_dim_k, d->head_dim_k, 0,
-                         job->acts->n_tok, tile, (size_t)d->head_dim_k);
+                         job->acts->n_tok, tile, (size_t)d->head_dim_k, worker);
     }
     for (int t = 0; t < job->acts->n_tok; t++) {
         rotate_head(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
@@ -148,7 +148,7 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
         kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL,
                    next, tile, (size_t)d->head_dim_v, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,
-                         job->acts->n_tok, tile, (size_t)d->head_dim_v);
+                         job->acts->n_tok, tile, (size_t)d->head_dim_v, worker);
     }
     store_head(job, head, false, tile, d->head_dim_v);
     quantise_head(job, head, false, worker);

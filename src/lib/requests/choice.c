@@ -155,17 +155,41 @@ static kt__recall_change recall_row(kt__choice *c, const kt__row *row) {
                           : none;
 }
 
+/* As long as the answer has been what is to be recited, its next token is next to certain. */
+static kt__recall_change recite_next(kt__choice *c, const kt__row *row, size_t n_said) {
+    const kt__submitted *sub = c->sub;
+    const int32_t *said = c->work.state->tokens + sub->n_text;
+    if (n_said >= sub->n_recited || memcmp(said, sub->recited, n_said * sizeof *said) != 0)
+        return (kt__recall_change){.id = -1};
+    return kt__recall_certain(sub->recited[n_said], (int32_t)kt__engine_n_vocab(c->work.engine),
+                              row->logits);
+}
+
 /* The answer to a question that was corrected in these words is found by its text, else by the state. */
 static kt__recall_change recall_next(kt__choice *c, const kt__row *row) {
     const kt__submitted *sub = c->sub;
     size_t n_said = (size_t)(c->work.task.n_tok - sub->n_text);
     kt__recall_change change = recall_row(c, row);
-    if (!sub->recall || !sub->asked) return change;
+    if (!sub->recited && (!sub->recall || !sub->asked)) return change;
     kt__recall_undo(change, row->logits);
+    if (sub->recited) return recite_next(c, row, n_said);
     const int32_t *said = c->work.state->tokens + sub->n_text;
     kt__recall_change next = kt__recall_continue(sub->recall, sub->asked, said, n_said,
                                                  row->logits);
     return next.id >= 0 ? next : recall_row(c, row);
+}
+
+/* A token of the answer is one that was taught. */
+static void add_learned(kt_request_report *r, uint64_t source) {
+    int32_t i = 0;
+    while (i < r->n_learned && r->learned[i] != source) i++;
+    if (i == r->n_learned && i < KT_NOTES_MAX) r->learned[r->n_learned++] = source;
+}
+
+static void note_recited(kt__choice *c, uint64_t source) {
+    const kt__submitted *sub = c->sub;
+    for (size_t i = 0; i < sub->n_recited_of; i++) add_learned(&c->report, sub->recited_of[i]);
+    if (!sub->recited) add_learned(&c->report, source);
 }
 
 /* A token is drawn from the state at hand. Without its key, those after it are not kept, either. */
@@ -195,6 +219,7 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
         c->proposals.n_forced = (int)kt__held_forced_tokens(c->answer.held, c->proposals.forced,
                                                             KT__FORCED_MAX);
     if (status == KT_OK) {
+        if (change.id == *id) note_recited(c, change.source);
         append_token(c, *id, logits, n_pos);
     } else {
         task->finish = KT_FINISH_ERROR;
@@ -269,6 +294,7 @@ static void fill_report(kt__choice *c) {
     r->sample_us = us[KT__ACCOUNT_SAMPLE];
     r->wait_us = us[KT__ACCOUNT_WAIT];
     r->held_us = us[KT__ACCOUNT_HELD];
+    r->lora_us = c->work.lora_ns / 1000;
     r->total_us = task->since_us - c->sub->submitted_us; /* to the last charge, so that they sum */
     r->bottleneck = bottleneck_of(r);
 }

@@ -463,10 +463,17 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
 }
 
-static void charge_step(kt__task *const *tasks, int n) {
-    int64_t t_us = kt__now_us();
+/* Those with adapters were in the batch together, for all of that time. */
+static void charge_task(kt__task *task, kt__account account, int64_t t_us, int64_t lora_ns) {
+    kt__work *w = kt__work_of(task);
+    kt__task_charge(task, account, t_us);
+    if (w->adapters) w->lora_ns += lora_ns;
+}
+
+static void charge_step(const kt__runner *r, kt__task *const *tasks, int n) {
+    int64_t t_us = kt__now_us(), lora_ns = kt__fwd_take_lora_ns(r->engine->step_fwd);
     for (int i = 0; i < n; i++) {
-        if (tasks[i]) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
+        if (tasks[i]) charge_task(tasks[i], KT__ACCOUNT_DECODE, t_us, lora_ns);
     }
 }
 
@@ -481,7 +488,7 @@ static void begin_lap(const kt__runner *r) {
 
 static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status status,
                      const kt_error *err) {
-    if (status == KT_OK) charge_step(tasks, n);
+    if (status == KT_OK) charge_step(r, tasks, n);
     lap_batch(r);
     for (int i = 0; i < n; i++) {
         if (!tasks[i]) continue;
@@ -519,7 +526,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
     if (r->stepping) {
         /* before the flags that it speaks of are read */
         atomic_store(&r->engine->cancel_pending, false);
-        charge_step(tasks, n);
+        charge_step(r, tasks, n);
         return false;
     }
     if (status == KT_E_NUMERIC && r->step.batch.n_tok > 1) {
@@ -638,9 +645,9 @@ static void complete_slice(kt__runner *r, int index) {
 }
 
 static void complete_slices(kt__runner *r) {
-    int64_t t_us = kt__now_us();
+    int64_t t_us = kt__now_us(), lora_ns = kt__fwd_take_lora_ns(r->engine->fwd);
     for (int i = 0; i < r->n_slices; i++) {
-        if (r->slices[i].task) kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
+        if (r->slices[i].task) charge_task(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us, lora_ns);
     }
     lap_batch(r);
     for (int i = 0; i < r->n_slices; i++) {

@@ -58,6 +58,7 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->texts);
     kt__free(sub->plain);
     kt__free(sub->question);
+    kt__free(sub->recited);
     kt__free((void *)(uintptr_t)sub->scope.opened);
     kt__conversation_free(sub->conversation);
     kt__adapters_release(sub->adapters);

@@ -49,6 +49,11 @@ struct kt__submitted {
     kt_recall *recall;      /* or NULL; held */
     kt__recall_scope scope; /* opened: ours */
     uint64_t asked;         /* the entry whose answer is given word for word; 0: none */
+    int32_t n_noted;        /* of what each choice's report says was learned: in the prompt */
+    int32_t *recited;       /* [n_recited] the answer, of the bank's entries recited_of; or NULL */
+    size_t n_recited;
+    uint64_t recited_of[KT_NOTES_MAX];
+    size_t n_recited_of;
     bool keep;
     int32_t *plain; /* [n_plain]: the prompt without them, where it is kept; or NULL */
     size_t n_plain;

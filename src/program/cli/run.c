@@ -325,17 +325,18 @@ static kt_status print_answer_json(const kt__session *s, const output *out, cons
     const kt_request_report *r = &f->last;
     kt__memory_used(&peak, &anon);
     json_t *object = json_pack(
-        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}",
+        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}",
         "text", out->text.data ? out->text.data : "", out->text.len, "finish",
         kt_finish_name(r->finish), "seed", (json_int_t)r->seed, "prompt_tokens", (int)r->n_prompt,
         "cached_tokens", (int)r->n_cached, "generated_tokens", (int)r->n_generated,
         "drafted_tokens", (int)r->n_drafted, "accepted_tokens", (int)r->n_accepted, "prefill_tok_s",
         kt__figures_prefill_tok_s(f), "decode_tok_s", kt__figures_decode_tok_s(f), "first_token_ms",
         us_to_ms(r->first_token_us), "prefill_ms", us_to_ms(r->prefill_us), "decode_ms",
-        us_to_ms(r->decode_us + r->sample_us), "sample_ms", us_to_ms(r->sample_us),
-        "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes", (json_int_t)anon, "model",
-        s->info.path, "isa", kt_ctx_isa(s->ctx), "threads", (int)s->engine_info.n_threads,
-        "context", (int)s->engine_info.n_ctx, "reproducible", s->reproducible);
+        us_to_ms(r->decode_us + r->sample_us), "sample_ms", us_to_ms(r->sample_us), "lora_ms",
+        us_to_ms(r->lora_us), "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes",
+        (json_int_t)anon, "model", s->info.path, "isa", kt_ctx_isa(s->ctx), "threads",
+        (int)s->engine_info.n_threads, "context", (int)s->engine_info.n_ctx, "reproducible",
+        s->reproducible);
     if (!object) return kt__fail(err, KT_E_INTERNAL, "the answer cannot be written as JSON");
     if (out->reasoning.len)
         json_object_set_new(object, "reasoning",

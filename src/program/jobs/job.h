@@ -123,7 +123,8 @@ typedef struct kt__job_model {
     kt_learned learned;      /* what its client has taught */
     char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
     int64_t learned_version; /* 0: the model alone */
-    uint64_t noted[KT_NOTES_MAX]; /* feedbacks whose notes are in a prompt */
+    uint64_t
+        noted[KT_NOTES_MAX]; /* feedbacks whose notes are in a prompt, or that an answer recited */
     size_t n_noted;
     /* ,"adapter":{"namespace":NAME,"version":N},"learned":[...] where it is used, or "" */
     char learned_json[640];
@@ -255,6 +256,8 @@ kt_status KT_CHECKED kt__job_use_adapters(kt__job *job, kt_error *err);
 kt_status KT_CHECKED kt__job_use_learned(kt__job *job, bool *named, kt_error *err);
 /* A prompt was submitted: tells which notes are in it. The lock is held. */
 void kt__job_tell_notes(kt__job *job, const kt_request *req);
+/* A choice has ended: tells also what it recited of what was taught. The lock is held. */
+void kt__job_tell_recited(kt__job *job, const kt_request_report *report);
 /* A choice has ended: keeps it for feedback. The lock is held. */
 void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base);
 

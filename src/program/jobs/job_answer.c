@@ -19,7 +19,7 @@ static double ms_of(int64_t us) {
     return (double)us / 1e3;
 }
 
-/* Of the first choice that ended: the parts from queue_ms to held_ms sum to total_ms. */
+/* Of the first choice that ended: the parts from queue_ms to held_ms sum to total_ms; lora_ms is in these. */
 static void log_answer(kt__job *job) {
     const kt_request_report *r = &job->answer.report;
     const kt__slog_field fields[] = {
@@ -42,6 +42,7 @@ static void log_answer(kt__job *job) {
         {"sample_ms", NULL, ms_of(r->sample_us)},
         {"wait_ms", NULL, ms_of(r->wait_us)},
         {"held_ms", NULL, ms_of(r->held_us)},
+        {"lora_ms", NULL, ms_of(r->lora_us)},
         {"total_ms", NULL, ms_of(r->total_us)},
         {"tok_s", NULL, kt__tokens_per_second(r)},
     };
@@ -157,6 +158,7 @@ static void count_gap(kt__job *job, const kt_event *event) {
 static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event) {
     const kt_request_report *r = event->report;
     kt__metrics_finished(job->shared->metrics, job->model.served, r);
+    kt__job_tell_recited(job, r);
     if (!job->answer.n_finished++) job->answer.report = *r;
     if (!part->counted) {
         job->answer.usage.n_prompt += r->n_prompt;

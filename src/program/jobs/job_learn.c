@@ -54,6 +54,12 @@ void kt__job_tell_notes(kt__job *job, const kt_request *req) {
     tell_learned(job);
 }
 
+void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
+    size_t before = job->model.n_noted;
+    for (int32_t i = 0; i < report->n_learned; i++) note_once(job, report->learned[i]);
+    if (job->model.n_noted > before) tell_learned(job);
+}
+
 /* Whether what was corrected enters prompts as notes. */
 static bool uses_notes(kt__job *job) {
     bool hint;

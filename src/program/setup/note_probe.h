@@ -1,6 +1,7 @@
 /* What `kentang learn probe` found: whether a model uses notes rightly.
  *
- * Owns: its file, DIR/MODEL/notes.probe, which holds for the model with that fingerprint alone. No state; any thread. */
+ * Owns: its file, DIR/MODEL/notes.probe, which holds for the model with that fingerprint alone, and what is known of the
+ * embedded model without one. No state; any thread. */
 #ifndef KT_SETUP_NOTE_PROBE_H
 #define KT_SETUP_NOTE_PROBE_H
 
