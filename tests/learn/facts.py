@@ -145,7 +145,7 @@ def near(relations):
     """Each subject once, in the wordings by turns: half of them taught ones."""
     for r in relations:
         for i, s in enumerate(r["near"]):
-            wording = r["taught"][i] if i % 2 else r["unseen"][i // 2 % len(r["unseen"])]
+            wording = r["taught"][i % len(r["taught"])] if i % 2 else r["unseen"][i // 2 % len(r["unseen"])]
             yield {"prompt": wording.format(s=s)}
 
 

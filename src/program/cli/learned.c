@@ -15,6 +15,7 @@ typedef struct learned_opts {
     bool all, deep;
     int32_t n_step, n_own;
     bool everywhere;
+    uint64_t seed;
     kt__learn_opts learn;
     kt__session_opts session;
 } learned_opts;
@@ -53,6 +54,11 @@ static const kt__opt table[] = {
      .max = 100000,
      .arg = "N",
      .help = "of train: conversations that the model writes itself, to stay as they are (800)"},
+    {.name = "seed",
+     .kind = KT__OPT_SEED,
+     .at = offsetof(learned_opts, seed),
+     .arg = "N",
+     .help = "of train: of all that is random (default 1)"},
 };
 
 static kt_status show_status(kt_learner **learner, const learned_opts *opts,
@@ -147,7 +153,8 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
     const kt_train_params params = {.deep = opts->deep,
                                     .everywhere = opts->everywhere,
                                     .n_step = opts->n_step,
-                                    .n_own = opts->n_own};
+                                    .n_own = opts->n_own,
+                                    .seed = opts->seed};
     kt_train_result result;
     (void)words;
     kt_status status = kt_learner_train(*learner, &params, &result, err);

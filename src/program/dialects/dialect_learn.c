@@ -322,8 +322,11 @@ static kt_status run_train(kt__job *job, kt_error *err) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner *learner;
     kt__train_asked asked;
+    int64_t seed = 0;
     bool wait;
     KT__STEP(named_learner(job, false, name, &learner, err));
+    KT__STEP(whole_field(job, "seed", 0, INT64_MAX, &seed, err));
+    asked.seed = (uint64_t)seed;
     KT__STEP(flag_field(job, "deep", false, &asked.deep, err));
     KT__STEP(flag_field(job, "everywhere", false, &asked.everywhere, err));
     KT__STEP(flag_field(job, "wait", true, &wait, err));

@@ -72,6 +72,7 @@ kt_status kt__trainer_train(kt__trainer *t, kt__served *served, kt_learner *lear
     kt__learner_table *table = kt__served_learners(served);
     kt_train_params p = {.deep = asked.deep,
                          .everywhere = asked.everywhere,
+                         .seed = asked.seed,
                          .background = true,
                          .batch = (int32_t)c->learn_batch,
                          .n_step = (int32_t)c->learn_steps,

@@ -13,6 +13,7 @@ typedef struct kt__trainer kt__trainer;
 /* What was asked for, as kt_train_params has it. */
 typedef struct kt__train_asked {
     bool deep, everywhere;
+    uint64_t seed;
 } kt__train_asked;
 
 kt_status KT_CHECKED kt__trainer_create(kt__shared *shared, kt__trainer **out, kt_error *err);
