@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Feedback by the thousand while others generate: nothing that was acknowledged is lost, and memory stays flat.
 
-usage: feedback_soak.py KENTANG [EVENTS] [CLIENTS]      (10000 events, 16 clients; Python's standard library only)
+usage: feedback_soak.py KENTANG [EVENTS] [CLIENTS] [KILLS] [LOOP_S]      (10000 events, 16 clients, 1 kill, 0 s; Python's standard library only)
 
 A server with --learn and the embedded model. CLIENTS stream answers all the time; two more ask, and say of each answer
-what they think of it: thumbs, scores, corrections. One rolls their versions back and forth. In the middle the server is killed
-(SIGKILL) and started again. What must hold:
+what they think of it: thumbs, scores, corrections. One rolls their versions back and forth. KILLS times in the course of it, the server is
+killed (SIGKILL) and started again. Then, with LOOP_S, clients stream in turns of LOOP_S seconds while nothing is trained and while a training runs.
+What must hold:
 - each feedback that was answered with 200 is in the journal at the end (GET /v1/adapters, and `kentang learned export`);
-- the resident anonymous memory at the end is within a fifth of that at a third of the time, beside what is recalled;
+- the resident anonymous memory at the end is within a fifth of that at the half (kills are in the first half), beside what is recalled;
 - no answer of the others fails, but where the server was killed.
-Printed besides: the gaps between two tokens of the streams, p50 and p99, and how long a feedback took. One JSON line;
-exit 1 where something does not hold."""
+- the p99 gap between two tokens grows by at most a twentieth while a training runs.
+Printed besides: the gaps, p50 and p99, and how long a feedback took. One JSON line; exit 1 where something does not hold."""
 import http.client
 import json
 import random
@@ -25,6 +26,9 @@ import time
 KENTANG = sys.argv[1]
 EVENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 10000
 CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16
+KILLS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+LOOP_S = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+TURNS = 3  # of each kind, alternating
 QUESTIONS = ["Hello!", "What is 3 plus 4?", "Tell me a joke.", "Who are you?", "What can you do?", "Where is the blue ladder?"]
 
 
@@ -128,7 +132,58 @@ class Soak:
 
     def wait_for(self, n):
         while self.acknowledged < n:
-            time.sleep(0.1)
+            time.sleep(0.05)
+
+    def kill(self):
+        self.down.set()
+        self.server.process.send_signal(signal.SIGKILL)
+        self.server.process.wait()
+        self.server.start()
+        self.down.clear()
+
+    def gaps_of(self, seconds):
+        """Those of the next seconds."""
+        with self.lock:
+            self.gaps = []
+        time.sleep(seconds)
+        with self.lock:
+            return list(self.gaps)
+
+
+class Trainings:
+    """One after the other, of a namespace of its own: what is taught is new each time, so that each begins."""
+
+    def __init__(self, server):
+        self.server, self.over, self.n, self.taught = server, threading.Event(), 0, 0
+
+    def teach(self):
+        self.taught += 1
+        answer = self.server.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": f"Where is the violet drum{self.taught}?"}], "max_tokens": 4})[1]
+        self.server.ask("POST", "/v1/feedback", {"response_id": answer["id"], "namespace": "looped", "correction": f"The violet drum{self.taught} is in room {self.taught}."})
+
+    def run(self):
+        while not self.over.is_set():
+            self.teach()
+            status, reply = self.server.ask("POST", "/v1/adapters/train", {"namespace": "looped", "wait": True})
+            if status != 200:
+                sys.exit(f"training: {status} {reply}")
+            self.n += 1
+
+
+def gaps_beside_trainings(soak):
+    """Gaps without a training and beside one, in turns; how many trainings ended."""
+    trainings, alone, beside = Trainings(soak.server), [], []
+    for _ in range(8):
+        trainings.teach()
+    for turn in range(TURNS):
+        alone += soak.gaps_of(LOOP_S)
+        trainings.over.clear()
+        thread = threading.Thread(target=trainings.run)
+        thread.start()
+        beside += soak.gaps_of(LOOP_S)
+        trainings.over.set()
+        thread.join()
+    return alone, beside, trainings.n
 
 
 def quantile(values, q):
@@ -145,34 +200,37 @@ def main():
         others = [threading.Thread(target=soak.streamer) for _ in range(CLIENTS)] + [threading.Thread(target=soak.roller)]
         for t in tellers + others:
             t.start()
-        soak.wait_for(EVENTS // 4)
-        soak.down.set()
-        server.process.send_signal(signal.SIGKILL)
-        server.process.wait()
-        server.start()
-        soak.down.clear()
+        for i in range(KILLS):
+            soak.wait_for((i + 1) * EVENTS // (2 * KILLS + 2))
+            soak.kill()
         soak.wait_for(EVENTS // 2)
         early_kb = server.anonymous_kb()
         for t in tellers:
             t.join()
         late_kb = server.anonymous_kb()
+        gaps = list(soak.gaps)
+        alone, beside, n_trained = gaps_beside_trainings(soak) if LOOP_S else ([], [], 0)
         soak.over.set()
         for t in others:
             t.join()
         learned = server.ask("GET", "/v1/adapters")[1]["learned"]
-        held = sum(n["feedback"] for n in learned)
+        held = sum(n["feedback"] for n in learned if not n["namespace"].endswith("looped"))
         server.process.terminate()
         code = server.process.wait()
         faults = list(soak.failed[:5])
         # one may have been on disk when the server was killed, its acknowledgement not yet sent
-        if not soak.acknowledged <= held <= soak.acknowledged + 2:
+        if not soak.acknowledged <= held <= soak.acknowledged + 2 * KILLS:
             faults.append(f"{soak.acknowledged} acknowledged, {held} in the journal")
         if late_kb > 1.2 * early_kb + 65536 * 300 // 1024:
             faults.append(f"memory grew from {early_kb} to {late_kb} KiB")
+        if LOOP_S and quantile(beside, 0.99) > 1.05 * quantile(alone, 0.99):
+            faults.append(f"p99 gap {quantile(alone, 0.99)} ms alone, {quantile(beside, 0.99)} ms beside a training")
         if code != 0:
             faults.append(f"exit code {code}")
-        print(json.dumps({"events": soak.acknowledged, "in_journal": held, "streams_gap_p50_ms": quantile(soak.gaps, 0.5), "streams_gap_p99_ms": quantile(soak.gaps, 0.99),
-                          "feedback_p50_ms": quantile(soak.waits, 0.5), "feedback_p99_ms": quantile(soak.waits, 0.99), "anonymous_kb": [early_kb, late_kb], "faults": faults}))
+        print(json.dumps({"events": soak.acknowledged, "in_journal": held, "kills": KILLS, "streams_gap_p50_ms": quantile(gaps, 0.5), "streams_gap_p99_ms": quantile(gaps, 0.99),
+                          "feedback_p50_ms": quantile(soak.waits, 0.5), "feedback_p99_ms": quantile(soak.waits, 0.99), "anonymous_kb": [early_kb, late_kb],
+                          **({"loop": {"trainings": n_trained, "gap_p50_ms": [quantile(alone, 0.5), quantile(beside, 0.5)], "gap_p99_ms": [quantile(alone, 0.99), quantile(beside, 0.99)],
+                                       "gaps": [len(alone), len(beside)]}} if LOOP_S else {}), "faults": faults}))
         sys.exit(bool(faults))
 
 
