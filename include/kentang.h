@@ -1570,15 +1570,19 @@ KT_API kt_status KT_CHECKED kt_seq_restore(kt_seq *seq, const char *path, kt_err
 
 /* An automatic cache on disk below an engine: every full block of 16 positions that is computed for
  * a submitted request is kept in a directory, under what it was computed from, and found again by
- * any engine of any process with the same model and options. Files are written by a thread of its
- * own, never by the one that computes; a file that is damaged, or of something else, counts as not
- * found. */
+ * any engine of any process with the same model and options. With recurrent layers, 4 bits or a
+ * tail in f16, blocks alone are not enough to continue after them: where the first message, a
+ * prompt and its answer end, what is needed there besides is kept, too (as large as a recurrent
+ * state and the tail's keys and values), and a later prompt continues from the last such place.
+ * Files are written by a thread of its own, never by the one that computes; a file that is damaged,
+ * or of something else, counts as not found. */
 typedef struct kt_cache kt_cache;
 
 typedef struct kt_cache_params {
     const char *dir;      /* made if it is not there, with mode 0700 */
     uint64_t max_bytes;   /* of all files; the least recently used go first; 0: 8 GiB */
-    uint64_t queue_bytes; /* memory for what waits to be written; more is not kept; 0: 32 MiB */
+    uint64_t queue_bytes; /* memory for blocks that wait to be written; more are not kept; 0: 32
+                             MiB; ends have places of their own, two at least */
 } kt_cache_params;
 
 /* Counts since the cache was opened. */

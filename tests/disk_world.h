@@ -103,7 +103,7 @@ static inline void disk_path(const char *dir, int chain, int index, char *out, s
     int32_t ids[KT__PAGE_POS];
     char name[KT__DISK_NAME_BYTES];
     kt__kv_block b = disk_block(chain, index, ids);
-    kt__disk_name(&b, name);
+    kt__disk_name(&b, KT__DISK_BLOCK, name);
     DIR *d = opendir(dir);
     const struct dirent *e;
     while ((e = readdir(d)) != NULL) {

@@ -132,7 +132,8 @@ static void test_found_by_the_next_process(void **state) {
     assert_int_equal(w.stats.disk_tokens, (N_IDS - 1) / 16 * 16);
     kt_cache_stats s;
     kt_cache_get_stats(w.cache, &s);
-    assert_int_equal(s.n_found, (N_IDS - 1) / 16);
+    if (!kv_needs_ends()) assert_int_equal(s.n_found, (N_IDS - 1) / 16);
+    assert_true(s.n_found > 0);
     assert_int_equal(s.n_damaged, 0);
     world_close(&w);
 }
@@ -191,11 +192,21 @@ static void test_a_damaged_directory(void **state) {
         "rm '%s'/*/000004*",
         "for f in '%s'/*/000002*; do cp \"$f\" \"$(ls '%s'/*/000005*)\"; done",
     };
+    const char *const of_ends[] = {
+        "for f in '%s'/*/*.end; do truncate -s 1000 \"$f\"; done",
+        ("for f in '%s'/*/*.end; do printf x | dd of=\"$f\" bs=1 seek=4000 conv=notrunc "
+         "status=none; done"),
+        "for f in '%s'/*/*.end; do cat /dev/null > \"$f\"; done",
+        "rm '%s'/*/*.end",
+        "for f in '%s'/*/00000b*.end; do for g in '%s'/*/00000c*.end; do cp $f $f.x; mv $g $f; mv "
+        "$f.x $g; done; done",
+    };
+    _Static_assert(sizeof of_ends == sizeof damages, "as many");
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         world w = world_open(true, 0);
         ask(&w, 1, NULL, false);
         world_close(&w);
-        shell(damages[i]);
+        shell(kv_needs_ends() ? of_ends[i] : damages[i]);
         w = world_open(true, 0);
         ask(&w, 1, NULL, false);
         assert_string_equal(w.text, expected);

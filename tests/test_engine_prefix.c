@@ -144,7 +144,7 @@ static void test_blocks_from_another_place(void **state) {
     world *w = *state;
     static shelf books;
     static answer out[2];
-    kt__kv_store store = {&books, shelf_get, shelf_put, NULL};
+    kt__kv_store store = {.user = &books, .get = shelf_get, .put = shelf_put};
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
     kt_engine_stats stats;
     int32_t ids[N_PROMPT];

@@ -12,6 +12,7 @@
 
 #include "disk_world.h"
 #include "heap_watch.h"
+#include "kv/ends.h"
 
 enum { BLOCK = 4096, FILE_BYTES = BLOCK + 256 };
 
@@ -290,6 +291,157 @@ static void test_what_goes_first(void **state) {
     for (int i = 0; i < 4; i++) assert_false(exists(3, i));
 }
 
+/* ---- ends ---- */
+
+/* Pages are quantised but for the last of a sequence; states have 100 numbers. */
+static const kt__kv_shape end_shape = {.n_layer = 2,
+                                       .n_head_kv = 1,
+                                       .head_dim_k = 16,
+                                       .head_dim_v = 16,
+                                       .k_form = KT__KV_Q8,
+                                       .v_form = KT__KV_Q8,
+                                       .n_tail = 1,
+                                       .state_bytes = 400};
+enum { END_BLOCKS = 5, END_POS = END_BLOCKS * KT__PAGE_POS };
+
+typedef struct end_world {
+    kt__disk *disk;
+    kt__kv *kv;
+    kt__prefix *prefix;
+    kt__kv_table table;
+    kt__kv_key root;
+    int32_t ids[END_POS];
+} end_world;
+
+static void fill(uint8_t *out, size_t n, uint32_t seed) {
+    for (size_t i = 0; i < n; i++) out[i] = (uint8_t)(seed * 31 + i * 7 + (i >> 8));
+}
+
+static end_world end_world_open(void) {
+    kt_error err;
+    end_world w = {.root = kt__kv_key_root("ends", 4)};
+    kt__disk_params p = disk_params(dir, 0, 0);
+    disk_ok(kt__disk_open(&p, &end_shape, &w.disk, &err), &err);
+    disk_ok(kt__kv_create(&end_shape, 16, &w.kv, &err), &err);
+    disk_ok(kt__prefix_create(w.kv, 0, &w.prefix, &err), &err);
+    disk_ok(kt__kv_table_init(&w.table, 2 * END_POS, &err), &err);
+    kt__kv_store store = kt__disk_store(w.disk);
+    kt__prefix_set_store(w.prefix, &store);
+    for (int i = 0; i < END_POS; i++) w.ids[i] = 100 + i;
+    return w;
+}
+
+static void end_world_close(end_world *w) {
+    kt__kv_table_free(w->kv, &w->table);
+    kt__prefix_destroy(w->prefix);
+    kt__disk_close(w->disk);
+    kt__kv_destroy(w->kv);
+}
+
+static void grow_to_end(end_world *w) {
+    kt_error err;
+    disk_ok(kt__kv_table_grow_as(w->kv, &w->table, 0, END_POS, KT__GROW_QUANTISED, &err), &err);
+    assert_true(kt__kv_table_hold_end(w->kv, &w->table, END_POS));
+}
+
+static void write_end(void) {
+    uint8_t bytes[8192];
+    end_world w = end_world_open();
+    kt__prefix_cursor cursor = {w.root, 0};
+    grow_to_end(&w);
+    for (uint32_t i = 0; i + 1 < END_BLOCKS; i++) {
+        fill(bytes, kt__kv_block_bytes(&end_shape), i);
+        kt__kv_block_write(w.kv, w.table.pages[i], bytes);
+    }
+    fill(bytes, kt__kv_end_bytes(&end_shape, END_POS), 99);
+    kt__kv_end_write(w.kv, &w.table, END_POS, bytes);
+    kt__prefix_put_blocks(w.prefix, &cursor, w.ids, END_POS, &w.table);
+    assert_int_equal(cursor.n_block, END_BLOCKS - 1); /* the last one is not quantised */
+    for (int i = 0; i < 2; i++) {                     /* once is enough */
+        kt__prefix_put_end(w.prefix, w.root, w.ids, END_BLOCKS, &w.table);
+        kt__disk_flush(w.disk);
+    }
+    kt_cache_stats s;
+    kt__disk_get_stats(w.disk, &s);
+    assert_int_equal(s.n_written, END_BLOCKS);
+    end_world_close(&w);
+}
+
+static bool load_end_again(end_world *w) {
+    kt__prefix_cursor cursor = {w->root, 0};
+    grow_to_end(w);
+    while (cursor.n_block < END_BLOCKS) {
+        if (!kt__prefix_load_part(w->prefix, w->root, &cursor, w->ids, END_BLOCKS, &w->table))
+            return false;
+    }
+    return true;
+}
+
+static void shell_in_dir(const char *format) {
+    char command[512];
+    snprintf(command, sizeof command, format, dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_ends_are_found_with_their_blocks(void **state) {
+    (void)state;
+    uint8_t expected[8192], got[8192];
+    size_t block = kt__kv_block_bytes(&end_shape), end = kt__kv_end_bytes(&end_shape, END_POS);
+    write_end();
+    end_world w = end_world_open();
+    assert_int_equal(kt__prefix_find_end(w.prefix, w.root, w.ids, END_POS, 0), END_BLOCKS);
+    assert_int_equal(kt__prefix_find_end(w.prefix, w.root, w.ids, END_POS - 1, 0), 0);
+    assert_int_equal(kt__prefix_find_end(w.prefix, w.root, w.ids, END_POS, END_BLOCKS), 0);
+    assert_true(load_end_again(&w));
+    for (uint32_t i = 0; i + 1 < END_BLOCKS; i++) {
+        fill(expected, block, i);
+        kt__kv_block_read(w.kv, w.table.pages[i], got);
+        assert_memory_equal(got, expected, block);
+    }
+    fill(expected, end, 99);
+    assert_true(kt__kv_has_end(w.kv, &w.table, END_POS));
+    kt__kv_end_read(w.kv, &w.table, END_POS, got);
+    assert_memory_equal(got, expected, end);
+    assert_int_equal(kt__kv_table_own_end(w.kv, &w.table, END_POS), END_POS);
+    end_world_close(&w);
+    /* a block under an end's name, and one that is cut, are not taken */
+    shell_in_dir("cd '%s'/*/ && cp 000003* \"$(ls 000004*.end)\"");
+    w = end_world_open();
+    assert_int_equal(kt__prefix_find_end(w.prefix, w.root, w.ids, END_POS, 0), END_BLOCKS);
+    assert_false(load_end_again(&w));
+    end_world_close(&w);
+    w = end_world_open(); /* and it is gone */
+    assert_int_equal(kt__prefix_find_end(w.prefix, w.root, w.ids, END_POS, 0), 0);
+    end_world_close(&w);
+}
+
+static uint64_t sweep_all(uint64_t max_bytes) {
+    kt__disk_swept swept;
+    int root = open(dir, O_RDONLY | O_DIRECTORY);
+    assert_true(kt__disk_sweep(root, max_bytes, false, &swept));
+    close(root);
+    return swept.bytes;
+}
+
+/* Its use keeps the blocks that lead to it; without one of these it goes first. */
+static void test_an_end_goes_with_its_blocks(void **state) {
+    (void)state;
+    write_end();
+    shell_in_dir("touch -d '1 hour ago' '%s'/*/0*.kv");
+    write_chain(1, 2);
+    for (int i = 0; i < 2; i++) set_used(1, i, 1000);
+    uint64_t all = sweep_all(1 << 20);
+    sweep_all(all - 1); /* both blocks of chain 1 go, the older though its files are younger */
+    shell_in_dir("test $(ls '%s'/*/00000[0-4]-* | wc -l) = 6");
+    sweep_all(all - FILE_BYTES - 1);
+    shell_in_dir("test $(ls '%s'/*/00000[0-4]-* | wc -l) = 5");
+    shell_in_dir("rm '%s'/*/000002-*.kv");
+    all = sweep_all(1 << 20);
+    sweep_all(all - 1);
+    shell_in_dir("test $(ls '%s'/*/00000[013]-*.kv | wc -l) = 3");
+    shell_in_dir("test $(ls '%s'/*/*.end | wc -l) = 0");
+}
+
 static void test_what_writers_left(void **state) {
     (void)state;
     char path[512];
@@ -407,6 +559,8 @@ int main(void) {
         TEST(test_bad_directories),
         TEST(test_the_queue_is_bounded),
         TEST(test_what_goes_first),
+        TEST(test_ends_are_found_with_their_blocks),
+        TEST(test_an_end_goes_with_its_blocks),
         TEST(test_what_writers_left),
         TEST(test_use_is_noted),
         TEST(test_several_processes),

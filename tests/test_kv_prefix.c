@@ -227,7 +227,7 @@ static void shelf_put(void *user, const kt__kv_block *block, const kt__kv *kv, i
 static void test_blocks_from_another_place(void **state) {
     (void)state;
     static shelf books;
-    kt__kv_store store = {&books, shelf_get, shelf_put, NULL};
+    kt__kv_store store = {.user = &books, .get = shelf_get, .put = shelf_put};
     int32_t ids[80];
     fill(ids, 80, 0);
     assert_true(kt__kv_block_bytes(&shape) <= sizeof books.blocks[0]);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "kv/ends.h"
 
 enum { MAX_NAME = 512 };
 
@@ -60,7 +61,7 @@ void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store) {
     uint8_t binding[KT__KV_BINDING_BYTES];
     kt_error err;
     const kt__kv_shape *shape = kt__kv_get_shape(engine->kv);
-    if (store && kt__kv_reads_f16_ends(shape)) store = NULL; /* its blocks would be of no use */
+    if (store && kt__kv_needs_ends(shape) && !store->get_end) store = NULL; /* of no use */
     if (store && kt__engine_kv_binding(engine, NULL, binding, &err) != KT_OK) {
         kt__log_line(&engine->model->ctx->log, KT_LOG_WARN, "no disk cache: %s", err.message);
         store = NULL;

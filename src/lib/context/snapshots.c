@@ -27,6 +27,14 @@ static bool is_control(const kt__tokenizer *tok, int32_t id) {
 }
 
 /* Templates mark messages by control tokens: the first one after text ends the first message. */
+int32_t kt__snapshot_first_border(const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok) {
+    for (int32_t i = 1; i < n_tok; i++) {
+        if (is_control(tok, tokens[i]) && !is_control(tok, tokens[i - 1]))
+            return i / KT__PAGE_POS * KT__PAGE_POS;
+    }
+    return 0;
+}
+
 static void add_borders(points *p, const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok) {
     int n = 0;
     for (int32_t i = n_tok - 1; i > p->from && n < LAST_BORDERS; i--) {
@@ -34,11 +42,8 @@ static void add_borders(points *p, const kt__tokenizer *tok, const int32_t *toke
         add_point(p, i);
         n++;
     }
-    for (int32_t i = 1; i < n_tok && i <= p->to + KT__PAGE_POS; i++) {
-        if (!is_control(tok, tokens[i]) || is_control(tok, tokens[i - 1])) continue;
-        add_point(p, i);
-        return;
-    }
+    int32_t seen = p->to + KT__PAGE_POS < n_tok ? p->to + KT__PAGE_POS + 1 : n_tok;
+    add_point(p, kt__snapshot_first_border(tok, tokens, seen));
 }
 
 int kt__snapshot_points(const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok,

@@ -18,4 +18,7 @@ enum {
 int kt__snapshot_points(const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok,
                         int32_t from, int32_t to, int32_t out[KT__SNAPSHOT_POINTS]);
 
+/* The end of the first message, a multiple of a page's; 0: there is none. */
+int32_t kt__snapshot_first_border(const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok);
+
 #endif

@@ -46,21 +46,6 @@ static bool has_store(kt_engine *engine) {
     return has;
 }
 
-/* Blocks are no use without the states that lead to them, which are not written yet. */
-static void attach_cache(kt_cache *cache) {
-    kt_engine *engine = cache->engine;
-    kt__kv_store store = kt__disk_store(cache->disk);
-    if (kt__kv_has_states(engine->kv)) {
-        kt__log_line(&engine->model->ctx->log, KT_LOG_WARN,
-                     "disk cache: %s has recurrent layers (architecture %s), whose states are kept "
-                     "in memory alone: nothing is cached on disk",
-                     engine->model->info.path, engine->model->info.arch);
-        return;
-    }
-    kt__engine_set_kv_store(engine, &store);
-    start_hash(engine->model);
-}
-
 kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cache **out,
                         kt_error *err) {
     uint8_t binding[KT__KV_BINDING_BYTES];
@@ -69,11 +54,6 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     kt__error_clear(err);
     if (!params->dir || !params->dir[0]) return kt__fail(err, KT_E_ARG, "no cache directory");
     if (has_store(engine)) return kt__fail(err, KT_E_STATE, "the engine has a cache already");
-    if (kt__kv_reads_f16_ends(kt__kv_get_shape(engine->kv)))
-        return kt__fail(
-            err, KT_E_ARG,
-            "a disk cache holds what is quantised alone, which answers with 4 bits or a tail "
-            "in f16 cannot continue from: use f16, or q8 without a tail");
     kt_cache *cache = kt__calloc(1, sizeof *cache);
     if (!cache) return kt__fail_nomem(err, "the disk cache", sizeof *cache);
     KT__TRY(kt__engine_kv_binding(engine, NULL, binding, err));
@@ -93,7 +73,9 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     uint64_t planned = planned_bytes(engine->model->ctx);
     cache->mem_bytes = bytes > planned ? bytes - planned : 0;
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
-    attach_cache(cache);
+    kt__kv_store store = kt__disk_store(cache->disk);
+    kt__engine_set_kv_store(engine, &store);
+    start_hash(engine->model);
     *out = cache;
     cache = NULL;
 out:

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "kv/disk_evict.h"
 #include "kv/disk_name.h"
+#include "kv/ends.h"
 #include "kv/field.h"
 
 enum {
@@ -28,8 +29,10 @@ enum {
     SEED = 0x4b564249,
     MIN_SLOTS = 2,
     MAX_SLOTS = 4096,
+    MAX_END_SLOTS = 16,
     DEFAULT_SLOTS = 40, /* at least: a prompt's slice of 512 tokens becomes known at once */
-    MIN_FILES = 16,     /* that max_bytes holds */
+    MIN_FILES = 16,     /* blocks that max_bytes holds */
+    MIN_ENDS = 4,
     N_LOST = 256,
     PATIENCE_NS = 3000000,   /* that a block waits for a place in the queue */
     USE_S = 60,              /* a use is noted if the last one is older */
@@ -49,6 +52,7 @@ enum {
     AT_KEY = 64,
     AT_PARENT = 80,
     AT_INDEX = 96,
+    AT_KIND = 100, /* kt__disk_kind */
     AT_IDS = 104,
     AT_BLOCK_DIGEST = AT_IDS + 4 * KT__PAGE_POS,
     AT_FULL_HASH = AT_BLOCK_DIGEST + 32, /* of the model's files, its first bytes; zeros: unknown */
@@ -61,12 +65,20 @@ _Static_assert(AT_FULL_HASH + FULL_HASH_BYTES <= AT_DIGEST, "header");
 typedef struct slot {
     kt__kv_block block; /* its ids point to `ids` */
     int32_t ids[KT__PAGE_POS];
-    uint8_t *file; /* [HEADER_BYTES + block_bytes], the block in its place */
+    uint8_t *file; /* the content after HEADER_BYTES */
 } slot;
+
+/* The slots of one kind: a ring, n_waiting of them from `first` on. */
+typedef struct queue {
+    kt__disk_kind kind;
+    slot *slots; /* [n_slots] */
+    uint8_t *bytes;
+    size_t n_slots, first, n_waiting;
+    size_t most_bytes; /* of a file */
+} queue;
 
 struct kt__disk {
     kt__kv_shape shape;
-    size_t block_bytes, file_bytes;
     uint64_t max_bytes;
     kt__digest binding;
     void (*full_hash)(void *user, uint8_t out[KT__DISK_HASH_BYTES]);
@@ -74,15 +86,13 @@ struct kt__disk {
     kt__log *log;
     int root, dir; /* DIR and the binding's directory below it */
     char *path;
-    uint8_t *read_file; /* [file_bytes], get's */
+    uint8_t *read_file; /* [the largest file's bytes], get's */
 
     pthread_mutex_t lock;
     pthread_cond_t work, idle, room;
     pthread_t thread;
     bool has_thread, stop;
-    slot *slots; /* [n_slots], a ring: n_waiting of them from `first` on */
-    uint8_t *slot_bytes;
-    size_t n_slots, first, n_waiting;
+    queue blocks, ends;      /* ends: without slots where the shape needs none */
     kt__kv_key lost[N_LOST]; /* not kept recently: blocks that follow them could never be found */
     size_t n_lost, next_lost;
     /* an unusable file was seen: there may be more, so files are written again */
@@ -103,17 +113,26 @@ static void put_key(uint8_t *out, kt__kv_key key) {
     kt__le_put(out + 8, key.w[1], 8);
 }
 
-/* All of the header but the block's digest and its own. */
-static void frame_block(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
+/* Of a file's content; its length follows from what it holds. */
+static size_t content_bytes(const kt__disk *d, kt__disk_kind kind, const kt__kv_block *b) {
+    return kind == KT__DISK_END
+               ? kt__kv_end_bytes(&d->shape, ((int64_t)b->index + 1) * KT__PAGE_POS)
+               : kt__kv_block_bytes(&d->shape);
+}
+
+/* All of the header but the content's digest and its own. */
+static void frame_file(const kt__disk *d, kt__disk_kind kind, const kt__kv_block *b,
+                       uint8_t h[HEADER_BYTES]) {
     memset(h, 0, HEADER_BYTES);
     memcpy(h, magic, sizeof magic);
     kt__le_put(h + AT_VERSION, VERSION, 4);
     kt__le_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
-    kt__le_put(h + AT_BYTES, d->block_bytes, 8);
+    kt__le_put(h + AT_BYTES, content_bytes(d, kind, b), 8);
     kt__digest_bytes(d->binding, h + AT_BINDING);
     put_key(h + AT_KEY, b->key);
     put_key(h + AT_PARENT, b->parent);
     kt__le_put(h + AT_INDEX, (uint64_t)b->index, 4);
+    kt__le_put(h + AT_KIND, (uint64_t)kind, 4);
     for (int i = 0; i < KT__PAGE_POS; i++) kt__le_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
 }
 
@@ -122,23 +141,23 @@ static void get_full_hash(const kt__disk *d, uint8_t out[KT__DISK_HASH_BYTES]) {
     if (d->full_hash) d->full_hash(d->full_hash_user, out);
 }
 
-static void sign_file(const kt__disk *d, uint8_t *file) {
+static void sign_file(const kt__disk *d, uint8_t *file, size_t bytes) {
     uint8_t full_hash[KT__DISK_HASH_BYTES];
     get_full_hash(d, full_hash);
     memcpy(file + AT_FULL_HASH, full_hash, FULL_HASH_BYTES);
-    kt__digest_bytes(kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes),
-                     file + AT_BLOCK_DIGEST);
+    kt__digest_bytes(kt__hash_bytes(SEED, file + HEADER_BYTES, bytes), file + AT_BLOCK_DIGEST);
     kt__digest_bytes(kt__hash_bytes(SEED, file, AT_DIGEST), file + AT_DIGEST);
 }
 
-/* Whether file is what we would have written for this block. */
-static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *file) {
+/* Whether file is what we would have written of this block. */
+static bool is_valid(const kt__disk *d, kt__disk_kind kind, const kt__kv_block *b,
+                     const uint8_t *file) {
     uint8_t h[HEADER_BYTES];
-    frame_block(d, b, h);
+    frame_file(d, kind, b, h);
     if (memcmp(h, file, AT_BLOCK_DIGEST) != 0) return false;
     return kt__field_has_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST)) &&
-           kt__field_has_digest(file + AT_BLOCK_DIGEST,
-                                kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
+           kt__field_has_digest(file + AT_BLOCK_DIGEST, kt__hash_bytes(SEED, file + HEADER_BYTES,
+                                                                       content_bytes(d, kind, b)));
 }
 
 /* Of a valid file: whether it was computed with a model that agrees with ours in the fingerprint
@@ -157,12 +176,14 @@ static void note_use(int fd, const struct stat *st) {
 
 typedef enum found { FOUND, ABSENT, DAMAGED, FOREIGN } found;
 
-static found read_block(const kt__disk *d, const kt__kv_block *b, const char *name) {
+static found read_file(const kt__disk *d, kt__disk_kind kind, const kt__kv_block *b,
+                       const char *name) {
     struct stat st;
+    size_t bytes = HEADER_BYTES + content_bytes(d, kind, b);
     int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno == ENOENT ? ABSENT : DAMAGED;
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)d->file_bytes &&
-              kt__fd_read_at(fd, d->read_file, d->file_bytes, 0) && is_valid(d, b, d->read_file);
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)bytes &&
+              kt__fd_read_at(fd, d->read_file, bytes, 0) && is_valid(d, kind, b, d->read_file);
     bool foreign = ok && is_of_another_model(d, d->read_file);
     if (ok && !foreign) note_use(fd, &st);
     close(fd);
@@ -171,12 +192,11 @@ static found read_block(const kt__disk *d, const kt__kv_block *b, const char *na
 
 /* ---- the store ---- */
 
-static bool disk_get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
-    kt__disk *d = user;
+/* Its content, until the next call; NULL: not there. */
+static const uint8_t *fetch_content(kt__disk *d, kt__disk_kind kind, const kt__kv_block *b) {
     char name[KT__DISK_NAME_BYTES];
-    kt__disk_name(b, name);
-    found result = read_block(d, b, name);
-    if (result == FOUND) kt__kv_block_write(kv, page, d->read_file + HEADER_BYTES);
+    kt__disk_name(b, kind, name);
+    found result = read_file(d, kind, b, name);
     bool unusable = result == DAMAGED || result == FOREIGN;
     if (unusable) (void)unlinkat(d->dir, name, 0); /* so that it can be written again */
     pthread_mutex_lock(&d->lock);
@@ -184,19 +204,48 @@ static bool disk_get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page
     d->stats.n_missed += result == ABSENT || result == FOREIGN;
     d->stats.n_damaged += result == DAMAGED;
     d->distrust |= unusable;
-    if (result == FOUND) d->stats.bytes_read += d->file_bytes;
+    if (result == FOUND) d->stats.bytes_read += HEADER_BYTES + content_bytes(d, kind, b);
     pthread_mutex_unlock(&d->lock);
-    return result == FOUND;
+    return result == FOUND ? d->read_file + HEADER_BYTES : NULL;
 }
 
-static bool disk_has(void *user, const kt__kv_block *b) {
-    const kt__disk *d = user;
+static bool disk_get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
+    const uint8_t *content = fetch_content(user, KT__DISK_BLOCK, b);
+    if (content) kt__kv_block_write(kv, page, content);
+    return content != NULL;
+}
+
+static bool disk_get_end(void *user, const kt__kv_block *b, kt__kv *kv, kt__kv_table *table) {
+    const uint8_t *content = fetch_content(user, KT__DISK_END, b);
+    if (content) kt__kv_end_write(kv, table, ((int64_t)b->index + 1) * KT__PAGE_POS, content);
+    return content != NULL;
+}
+
+static bool is_on_disk(const kt__disk *d, kt__disk_kind kind, const kt__kv_block *b) {
     char name[KT__DISK_NAME_BYTES];
-    kt__disk_name(b, name);
+    kt__disk_name(b, kind, name);
     return faccessat(d->dir, name, F_OK, 0) == 0;
 }
 
+static bool disk_has(void *user, const kt__kv_block *b) {
+    return is_on_disk(user, KT__DISK_BLOCK, b);
+}
+
+static bool disk_has_end(void *user, const kt__kv_block *b) {
+    return is_on_disk(user, KT__DISK_END, b);
+}
+
+static bool disk_lacks(void *user, const kt__kv_block *b, bool end) {
+    kt__disk *d = user;
+    pthread_mutex_lock(&d->lock);
+    bool distrust = d->distrust;
+    pthread_mutex_unlock(&d->lock);
+    return distrust || !is_on_disk(d, end ? KT__DISK_END : KT__DISK_BLOCK, b);
+}
+
+/* Zeros, of places that are free again and of ends that follow nothing, are no block's key. */
 static bool is_lost(const kt__disk *d, kt__kv_key key) {
+    if (!key.w[0] && !key.w[1]) return false;
     for (size_t i = 0; i < d->n_lost; i++) {
         if (kt__kv_key_equal(d->lost[i], key)) return true;
     }
@@ -217,60 +266,88 @@ static void unmark_lost(kt__disk *d, kt__kv_key key) {
     }
 }
 
-/* A place in the queue; NULL where none comes free for a short while: the disk is slower than the
+/* A place in the queue; false where none comes free for a short while: the disk is slower than the
  * computation, and the blocks that follow do not wait. The lock is held. */
-static bool wait_for_room(kt__disk *d) {
+static bool wait_for_room(kt__disk *d, const queue *q) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += PATIENCE_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    while (d->n_waiting == d->n_slots) {
+    while (q->n_waiting == q->n_slots) {
         if (pthread_cond_timedwait(&d->room, &d->lock, &until) != 0) return false;
     }
     return true;
 }
 
-/* The slot after the waiting ones is the caller's to fill: the writing thread does not look at it
- * yet. */
-static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
-    kt__disk *d = user;
+/* The slot after the waiting ones, the caller's to fill: the writing thread does not look at it
+ * yet. NULL: there is no room, or what b follows was not kept. */
+static slot *begin_put(kt__disk *d, queue *q, const kt__kv_block *b) {
     pthread_mutex_lock(&d->lock);
-    bool keep = !d->stop && !is_lost(d, b->parent) && wait_for_room(d);
-    if (!keep) mark_lost(d, b->key);
-    slot *s = &d->slots[(d->first + d->n_waiting) % d->n_slots];
+    bool keep = !d->stop && !is_lost(d, b->parent) && wait_for_room(d, q);
+    if (!keep && q->kind == KT__DISK_BLOCK) mark_lost(d, b->key);
+    if (!keep && q->kind == KT__DISK_END) d->stats.n_dropped++;
+    slot *s = &q->slots[(q->first + q->n_waiting) % q->n_slots];
     pthread_mutex_unlock(&d->lock);
-    if (!keep) return;
+    if (!keep) return NULL;
     s->block = *b;
     memcpy(s->ids, b->ids, sizeof s->ids);
     s->block.ids = s->ids;
-    kt__kv_block_read(kv, page, s->file + HEADER_BYTES);
+    return s;
+}
+
+static void finish_put(kt__disk *d, queue *q, const slot *s) {
     pthread_mutex_lock(&d->lock);
-    unmark_lost(d, b->key);
-    d->n_waiting++;
+    if (q->kind == KT__DISK_BLOCK) unmark_lost(d, s->block.key);
+    q->n_waiting++;
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->lock);
 }
 
+static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
+    kt__disk *d = user;
+    slot *s = begin_put(d, &d->blocks, b);
+    if (!s) return;
+    kt__kv_block_read(kv, page, s->file + HEADER_BYTES);
+    finish_put(d, &d->blocks, s);
+}
+
+static void disk_put_end(void *user, const kt__kv_block *b, kt__kv *kv, const kt__kv_table *table) {
+    kt__disk *d = user;
+    slot *s = begin_put(d, &d->ends, b);
+    if (!s) return;
+    kt__kv_end_read(kv, table, ((int64_t)b->index + 1) * KT__PAGE_POS, s->file + HEADER_BYTES);
+    finish_put(d, &d->ends, s);
+}
+
 uint64_t kt__disk_queue_bytes(const kt__disk *d) {
-    return (uint64_t)d->n_slots * d->file_bytes;
+    uint64_t bytes = (uint64_t)d->blocks.n_slots * d->blocks.most_bytes;
+    /* and what an end is read into */
+    if (d->ends.n_slots) bytes += (uint64_t)(d->ends.n_slots + 1) * d->ends.most_bytes;
+    return bytes;
 }
 
 kt__kv_store kt__disk_store(kt__disk *d) {
-    return (kt__kv_store){.user = d, .get = disk_get, .put = disk_put, .has = disk_has};
+    kt__kv_store store = {.user = d, .get = disk_get, .put = disk_put, .has = disk_has};
+    if (!d->ends.n_slots) return store;
+    store.get_end = disk_get_end;
+    store.put_end = disk_put_end;
+    store.has_end = disk_has_end;
+    store.lacks = disk_lacks;
+    return store;
 }
 
 /* ---- the writing thread ---- */
 
 typedef enum wrote { WROTE, PRESENT, FAILED } wrote;
 
-static wrote write_new(kt__disk *d, const slot *s, const char *name) {
+static wrote write_new(kt__disk *d, const slot *s, size_t bytes, const char *name) {
     char temp[64];
     snprintf(temp, sizeof temp, ".tmp-%ld-%" PRIx64 "-%" PRIx64, (long)getpid(),
              (uint64_t)(uintptr_t)d, d->n_temp++);
     int fd = openat(d->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return FAILED;
-    bool ok = kt__fd_write(fd, s->file, d->file_bytes);
+    bool ok = kt__fd_write(fd, s->file, bytes);
     int why = errno;
     if (close(fd) != 0 && ok) ok = false, why = errno;
     if (ok && renameat(d->dir, temp, d->dir, name) != 0) ok = false, why = errno;
@@ -280,14 +357,15 @@ static wrote write_new(kt__disk *d, const slot *s, const char *name) {
     return FAILED;
 }
 
-static wrote write_slot(kt__disk *d, slot *s, bool distrust) {
+static wrote write_slot(kt__disk *d, kt__disk_kind kind, slot *s, bool distrust) {
+    size_t bytes = content_bytes(d, kind, &s->block);
     char name[KT__DISK_NAME_BYTES];
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-    kt__disk_name(&s->block, name);
+    kt__disk_name(&s->block, kind, name);
     if (!distrust && utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
-    frame_block(d, &s->block, s->file);
-    sign_file(d, s->file);
-    return write_new(d, s, name);
+    frame_file(d, kind, &s->block, s->file);
+    sign_file(d, s->file, bytes);
+    return write_new(d, s, HEADER_BYTES + bytes, name);
 }
 
 static void warn_once(kt__disk *d, int why) {
@@ -313,29 +391,35 @@ static void sweep_files(kt__disk *d, bool wait) {
 }
 
 /* Writes one slot, with the lock released meanwhile. */
-static void write_one(kt__disk *d) {
-    slot *s = &d->slots[d->first];
+static void write_one(kt__disk *d, queue *q) {
+    slot *s = &q->slots[q->first];
+    size_t bytes = HEADER_BYTES + content_bytes(d, q->kind, &s->block);
     bool distrust = d->distrust;
     pthread_mutex_unlock(&d->lock);
     wrote result = FAILED;
     if (kt__now_us() >= d->paused_until_us) {
-        result = write_slot(d, s, distrust);
+        result = write_slot(d, q->kind, s, distrust);
         if (result == FAILED) {
             warn_once(d, errno);
             d->paused_until_us = kt__now_us() + PAUSE_US;
         }
     }
-    if (result == WROTE) d->unswept_bytes += d->file_bytes;
+    if (result == WROTE) d->unswept_bytes += bytes;
     if (is_sweep_due(d)) sweep_files(d, false);
     pthread_mutex_lock(&d->lock);
     d->stats.n_written += result == WROTE;
     d->stats.n_present += result == PRESENT;
     d->stats.n_failed += result == FAILED;
-    if (result == WROTE) d->stats.bytes_written += d->file_bytes;
-    if (result == FAILED) mark_lost(d, s->block.key);
-    d->first = (d->first + 1) % d->n_slots;
-    d->n_waiting--;
+    if (result == WROTE) d->stats.bytes_written += bytes;
+    if (result == FAILED && q->kind == KT__DISK_BLOCK) mark_lost(d, s->block.key);
+    q->first = (q->first + 1) % q->n_slots;
+    q->n_waiting--;
     pthread_cond_signal(&d->room);
+}
+
+/* Blocks first: an end is of no use without those that lead to it. NULL: nothing waits. */
+static queue *next_to_write(kt__disk *d) {
+    return d->blocks.n_waiting ? &d->blocks : d->ends.n_waiting ? &d->ends : NULL;
 }
 
 static void *write_all(void *user) {
@@ -343,7 +427,7 @@ static void *write_all(void *user) {
     sweep_files(d, false);
     pthread_mutex_lock(&d->lock);
     for (;;) {
-        while (d->n_waiting) write_one(d);
+        for (queue *q; (q = next_to_write(d)) != NULL;) write_one(d, q);
         pthread_cond_broadcast(&d->idle);
         if (d->stop) break;
         pthread_cond_wait(&d->work, &d->lock);
@@ -356,7 +440,7 @@ static void *write_all(void *user) {
 
 void kt__disk_flush(kt__disk *d) {
     pthread_mutex_lock(&d->lock);
-    while (d->n_waiting) pthread_cond_wait(&d->idle, &d->lock);
+    while (next_to_write(d)) pthread_cond_wait(&d->idle, &d->lock);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -414,17 +498,41 @@ static kt_status open_directories(kt__disk *d, kt_error *err) {
     return check_owner(d, err);
 }
 
-static kt_status make_queue(kt__disk *d, uint64_t bytes, kt_error *err) {
-    uint64_t slots = (bytes ? bytes : DEFAULT_QUEUE) / d->file_bytes;
-    if (!bytes && slots < DEFAULT_SLOTS) slots = DEFAULT_SLOTS;
-    d->n_slots = (size_t)(slots < MIN_SLOTS ? MIN_SLOTS : slots > MAX_SLOTS ? MAX_SLOTS : slots);
-    d->slots = kt__calloc(d->n_slots, sizeof *d->slots);
-    d->slot_bytes = kt__calloc(d->n_slots, d->file_bytes); /* touched as it is used */
-    d->read_file = kt__malloc(d->file_bytes);
-    if (!d->slots || !d->slot_bytes || !d->read_file)
-        return kt__fail_nomem(err, "the disk cache's queue", d->n_slots * d->file_bytes);
-    for (size_t i = 0; i < d->n_slots; i++) d->slots[i].file = d->slot_bytes + i * d->file_bytes;
+static kt_status make_queue(queue *q, size_t n_slots, size_t most_bytes, kt_error *err) {
+    q->n_slots = n_slots;
+    q->most_bytes = most_bytes;
+    q->slots = kt__calloc(n_slots, sizeof *q->slots);
+    q->bytes = kt__calloc(n_slots, most_bytes); /* touched as it is used */
+    if (!q->slots || !q->bytes)
+        return kt__fail_nomem(err, "the disk cache's queue", n_slots * most_bytes);
+    for (size_t i = 0; i < n_slots; i++) q->slots[i].file = q->bytes + i * most_bytes;
     return KT_OK;
+}
+
+static kt_status make_queues(kt__disk *d, uint64_t bytes, kt_error *err) {
+    size_t block = HEADER_BYTES + kt__kv_block_bytes(&d->shape), most = block;
+    uint64_t slots = (bytes ? bytes : DEFAULT_QUEUE) / block;
+    kt_status status;
+    if (!bytes && slots < DEFAULT_SLOTS) slots = DEFAULT_SLOTS;
+    slots = slots < MIN_SLOTS ? MIN_SLOTS : slots > MAX_SLOTS ? MAX_SLOTS : slots;
+    d->ends.kind = KT__DISK_END;
+    KT__TRY(make_queue(&d->blocks, (size_t)slots, block, err));
+    if (kt__kv_needs_ends(&d->shape)) {
+        size_t end = HEADER_BYTES + kt__kv_end_bytes_most(&d->shape);
+        slots = DEFAULT_QUEUE / end;
+        slots = slots < MIN_SLOTS ? MIN_SLOTS : slots > MAX_END_SLOTS ? MAX_END_SLOTS : slots;
+        KT__TRY(make_queue(&d->ends, (size_t)slots, end, err));
+        if (end > most) most = end;
+    }
+    d->read_file = kt__malloc(most);
+    if (!d->read_file) status = kt__fail_nomem(err, "what the disk cache reads into", most);
+out:
+    return status;
+}
+
+static void free_queue(queue *q) {
+    kt__free(q->slots);
+    kt__free(q->bytes);
 }
 
 static kt_status start_writer(kt__disk *d, kt_error *err) {
@@ -432,6 +540,23 @@ static kt_status start_writer(kt__disk *d, kt_error *err) {
     d->has_thread = rc == 0;
     return rc == 0 ? KT_OK
                    : kt__fail(err, KT_E_NOMEM, "no thread for the disk cache: %s", strerror(rc));
+}
+
+static kt_status check_size(const kt__disk *d, kt_error *err) {
+    size_t block = HEADER_BYTES + kt__kv_block_bytes(&d->shape);
+    size_t end = kt__kv_needs_ends(&d->shape) ? kt__kv_end_bytes_most(&d->shape) : 0;
+    if (d->max_bytes / MIN_FILES < block)
+        return kt__fail(err, KT_E_ARG,
+                        "a disk cache of %" PRIu64
+                        " bytes is too small: a block has %zu, and %d should fit",
+                        d->max_bytes, block, MIN_FILES);
+    if (d->max_bytes / MIN_ENDS < end)
+        return kt__fail(err, KT_E_ARG,
+                        "a disk cache of %" PRIu64
+                        " bytes is too small: what a prompt continues from has %zu with this "
+                        "model and these forms of K/V, and %d should fit",
+                        d->max_bytes, end, MIN_ENDS);
+    return KT_OK;
 }
 
 static kt_status disk_new(kt__disk **out, kt_error *err) {
@@ -462,8 +587,6 @@ kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape
     kt_status status = disk_new(&d, err);
     if (status != KT_OK) return status;
     d->shape = *shape;
-    d->block_bytes = kt__kv_block_bytes(shape);
-    d->file_bytes = HEADER_BYTES + d->block_bytes;
     d->max_bytes = params->max_bytes ? params->max_bytes : DEFAULT_BYTES;
     d->binding = kt__hash_bytes(SEED, params->binding, params->n_binding);
     d->full_hash = params->full_hash;
@@ -474,15 +597,9 @@ kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape
         status = kt__fail_nomem(err, "a directory's name", 0);
         goto out;
     }
-    if (d->max_bytes / MIN_FILES < d->file_bytes) {
-        status = kt__fail(err, KT_E_ARG,
-                          "a disk cache of %" PRIu64
-                          " bytes is too small: a block has %zu, and %d should fit",
-                          d->max_bytes, d->file_bytes, MIN_FILES);
-        goto out;
-    }
+    KT__TRY(check_size(d, err));
     KT__TRY(open_directories(d, err));
-    KT__TRY(make_queue(d, params->queue_bytes, err));
+    KT__TRY(make_queues(d, params->queue_bytes, err));
     KT__TRY(start_writer(d, err));
     *out = d;
     d = NULL;
@@ -506,8 +623,8 @@ void kt__disk_close(kt__disk *d) {
     pthread_cond_destroy(&d->idle);
     pthread_cond_destroy(&d->work);
     pthread_mutex_destroy(&d->lock);
-    kt__free(d->slots);
-    kt__free(d->slot_bytes);
+    free_queue(&d->blocks);
+    free_queue(&d->ends);
     kt__free(d->read_file);
     kt__free(d->path);
     kt__free(d);

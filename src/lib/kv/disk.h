@@ -4,8 +4,10 @@
  * a thread that writes them; and the size of the directory. Does not know what the binding says nor
  * when a block is wanted.
  *
- * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options. A
- * file is written under a temporary name and renamed, and carries digests of its header and its
+ * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options.
+ * Where blocks alone are not enough to continue after them, ends (kv/ends.h) lie next to them, as
+ * INDEX-KEY-PARENT.end: KEY is that of the last block, PARENT that of the last one that is read
+ * quantised there. A file is written under a temporary name and renamed, and carries digests of its header and its
  * block: a process may be killed at any moment, and several may use one directory, without a lock.
  * A file that is damaged, cut short or of something else counts as not found, and is removed; so is
  * a block whose model had another hash of all its bytes than this one, where both are known. Files

@@ -21,10 +21,21 @@ enum { MAX_FILES = 1 << 22, TEMP_AGE_S = 3600 };
 typedef struct file {
     kt__kv_key key, parent;
     int32_t index, dir; /* dir: into sweep's directories */
+    kt__disk_kind kind;
     int64_t used_ns;
     uint64_t bytes;
     bool orphan; /* what it follows is gone: it cannot be reached */
 } file;
+
+/* Its place in the chain: an end comes after its block. */
+static int32_t depth_of(const file *f) {
+    return f->index + (f->kind == KT__DISK_END);
+}
+
+/* Whether it can be reached without another file. */
+static bool is_first(const file *f) {
+    return f->kind == KT__DISK_END ? !f->parent.w[0] && !f->parent.w[1] : f->index == 0;
+}
 
 typedef struct sweep {
     char (*dirs)[KT__DISK_DIR_BYTES + 1];
@@ -55,6 +66,7 @@ static bool is_abandoned(const char *name, const struct stat *st) {
 static bool add_file(sweep *s, int dir, const char *name) {
     struct stat st;
     kt__kv_block b;
+    kt__disk_kind kind;
     if (name[0] == '.' && strncmp(name, ".tmp-", 5) != 0) return true;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return true;
     uint64_t bytes = (uint64_t)st.st_size;
@@ -62,13 +74,18 @@ static bool add_file(sweep *s, int dir, const char *name) {
         if (!is_abandoned(name, &st) || unlinkat(dir, name, 0) != 0) s->bytes += bytes;
         return true;
     }
-    if (!kt__disk_parse_name(name, &b)) return true; /* not ours: not counted, not touched */
+    if (!kt__disk_parse_name(name, &b, &kind)) return true; /* not ours: not counted, not touched */
     s->bytes += bytes;
     if (s->n_files == MAX_FILES) return true;
     if (!kt__vec_reserve(s->files, s->cap_files, s->n_files + 1)) return false;
     int64_t used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    s->files[s->n_files++] = (file){b.key,   b.parent, b.index, (int32_t)s->n_dirs,
-                                    used_ns, bytes,    false};
+    s->files[s->n_files++] = (file){.key = b.key,
+                                    .parent = b.parent,
+                                    .index = b.index,
+                                    .dir = (int32_t)s->n_dirs,
+                                    .kind = kind,
+                                    .used_ns = used_ns,
+                                    .bytes = bytes};
     return true;
 }
 
@@ -102,6 +119,7 @@ static bool look_at_all(sweep *s, int root) {
 
 static int compare_keys(const file *a, const file *b) {
     if (a->dir != b->dir) return a->dir < b->dir ? -1 : 1;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     return memcmp(&a->key, &b->key, sizeof a->key);
 }
 
@@ -112,7 +130,8 @@ static int by_key(const void *a, const void *b) {
 /* Last in a chain first. */
 static int by_index_down(const void *a, const void *b) {
     const file *x = *(file *const *)a, *y = *(file *const *)b;
-    return x->index != y->index ? (x->index < y->index ? 1 : -1) : compare_keys(x, y);
+    if (depth_of(x) != depth_of(y)) return depth_of(x) < depth_of(y) ? 1 : -1;
+    return compare_keys(x, y);
 }
 
 /* Those out of reach, then the least recently used; of equals the last in a chain. */
@@ -124,7 +143,7 @@ static int by_worth(const void *a, const void *b) {
 }
 
 static file *find_parent(const sweep *s, const file *f) {
-    file wanted = {.key = f->parent, .dir = f->dir};
+    file wanted = {.key = f->parent, .dir = f->dir, .kind = KT__DISK_BLOCK};
     return bsearch(&wanted, s->files, s->n_files, sizeof wanted, by_key);
 }
 
@@ -133,13 +152,13 @@ static file *find_parent(const sweep *s, const file *f) {
 static void connect_chains(const sweep *s, file **order) {
     qsort(order, s->n_files, sizeof *order, by_index_down);
     for (size_t i = 0; i < s->n_files; i++) {
-        file *parent = order[i]->index > 0 ? find_parent(s, order[i]) : NULL;
-        if (parent && parent->index < order[i]->index && parent->used_ns < order[i]->used_ns)
+        file *parent = is_first(order[i]) ? NULL : find_parent(s, order[i]);
+        if (parent && depth_of(parent) < depth_of(order[i]) && parent->used_ns < order[i]->used_ns)
             parent->used_ns = order[i]->used_ns;
     }
     for (size_t i = s->n_files; i-- > 0;) {
-        const file *parent = order[i]->index > 0 ? find_parent(s, order[i]) : NULL;
-        order[i]->orphan = order[i]->index > 0 && (!parent || parent->orphan);
+        const file *parent = is_first(order[i]) ? NULL : find_parent(s, order[i]);
+        order[i]->orphan = !is_first(order[i]) && (!parent || parent->orphan);
     }
 }
 
@@ -148,7 +167,7 @@ static void remove_files(sweep *s, int root, file **order, uint64_t target, kt__
         char path[KT__DISK_DIR_BYTES + 1 + KT__DISK_NAME_BYTES], name[KT__DISK_NAME_BYTES];
         const file *f = order[i];
         kt__kv_block b = {.key = f->key, .parent = f->parent, .index = f->index};
-        kt__disk_name(&b, name);
+        kt__disk_name(&b, f->kind, name);
         snprintf(path, sizeof path, "%s/%s", s->dirs[f->dir], name);
         if (unlinkat(root, path, 0) != 0 && errno != ENOENT) continue;
         s->bytes -= f->bytes;

@@ -19,6 +19,7 @@
 enum {
     HEADER_BYTES = 512,
     VERSION = 1,
+    VERSION_OF_TAILS = 2, /* their f16 pages and zeros: 1 was other bytes before 2026-11-24 */
     BYTE_ORDER_MARK = 0x01020304,
     PAGE_ALIGN = 4096,
     SEED = 0x53455353 /* of the digests */
@@ -73,6 +74,10 @@ struct kt__kv_image_file {
     kt__kv_shape shape;
     layout layout;
 };
+
+static uint64_t version_of(const kt__kv_shape *shape) {
+    return kt__kv_reads_f16_ends(shape) ? VERSION_OF_TAILS : VERSION;
+}
 
 static uint64_t n_pages_of(int64_t n_pos) {
     return ((uint64_t)n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
@@ -159,7 +164,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
                              (uint32_t)shape->head_dim_k, (uint32_t)shape->head_dim_v};
     memset(out, 0, HEADER_BYTES);
     memcpy(out, magic, sizeof magic);
-    kt__le_put(out + AT_VERSION, VERSION, 4);
+    kt__le_put(out + AT_VERSION, version_of(shape), 4);
     kt__le_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
     kt__le_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
     kt__le_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
@@ -335,10 +340,11 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
         return kt__fail_at(err, KT_E_FORMAT, f->path, 0, "not a session file of kentang");
     }
     uint64_t version = kt__le_get(h + AT_VERSION, 4);
-    if (version != VERSION) {
+    if (version < VERSION || version > VERSION_OF_TAILS) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
-                           "a session of format version %" PRIu64 "; this is version %d", version,
-                           VERSION);
+                           "a session of format version %" PRIu64
+                           "; this program reads versions %d and %d",
+                           version, VERSION, VERSION_OF_TAILS);
     }
     if (kt__le_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
@@ -372,6 +378,11 @@ static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_er
     uint64_t word = kt__le_get(h + AT_FORMS, 4), v = kt__le_get(h + AT_FORMS + 4, 4);
     uint64_t k = word & ((1 << FORM_BITS) - 1), tail = word >> FORM_BITS;
     bool same = k == (uint64_t)f->shape.k_form && v == (uint64_t)f->shape.v_form;
+    bool old = kt__le_get(h + AT_VERSION, 4) != version_of(&f->shape);
+    if (same && old)
+        return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
+                           "a session of an older version of kentang, which kept the keys and "
+                           "values of a tail otherwise: evaluate its text again");
     if (same && tail == (uint64_t)f->shape.n_tail) return KT_OK;
     if (same)
         return kt__fail_at(err, KT_E_STATE, f->path, AT_FORMS,

@@ -331,6 +331,10 @@ bool kt__kv_page_has_place(const kt__kv *kv, int32_t page) {
     return place_of(kv, page) != NO_PLACE;
 }
 
+bool kt__kv_page_is_quantised(const kt__kv *kv, int32_t page) {
+    return is_quantised(kv, page);
+}
+
 bool kt__kv_page_has_f16(const kt__kv *kv, int32_t page) {
     return kv->copies && kt__f16_copy_of(kv->copies, page) == KT__F16_COPY_KEPT;
 }
@@ -911,6 +915,12 @@ bool kt__kv_has_states(const kt__kv *kv) {
 
 float *kt__kv_state_data(const kt__kv *kv, int32_t piece) {
     return kt__states_data(kv->states, piece);
+}
+
+int32_t kt__kv_table_state_at(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    int64_t last = n_pos / KT__PAGE_POS - 1;
+    if (table->state != KT__NO_STATE && table->n_state == n_pos) return table->state;
+    return last < table->n_pages ? kt__states_of(kv->states, table->pages[last]) : KT__NO_STATE;
 }
 
 int32_t kt__kv_state_take(kt__kv *kv) {

@@ -72,6 +72,8 @@ void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
 size_t kt__kv_f16_copy_bytes(const kt__kv_shape *shape);
 bool kt__kv_page_has_f16(const kt__kv *kv, int32_t page);
 bool kt__kv_page_has_place(const kt__kv *kv, int32_t page);
+/* Whether its block is all that a query reads which does not read it in f16. */
+bool kt__kv_page_is_quantised(const kt__kv *kv, int32_t page);
 void kt__kv_f16_copy_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_f16_copy_write(kt__kv *kv, int32_t page, const void *f16);
 void kt__kv_f16_copy_drop(kt__kv *kv, int32_t page);
@@ -163,6 +165,9 @@ void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__
 /* ---- states of recurrent layers ---- */
 bool kt__kv_has_states(const kt__kv *kv);
 float *kt__kv_state_data(const kt__kv *kv, int32_t piece);
+/* The piece with the state after n_pos positions, a multiple of a page's: the table's own, or the
+ * snapshot of the last page before; KT__NO_STATE: neither is known. */
+int32_t kt__kv_table_state_at(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* A further piece, for a state within a batch; KT__NO_STATE: none is left. The caller's until it is
  * set or dropped. */
 int32_t kt__kv_state_take(kt__kv *kv);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/le.h"
 #include "base/siphash.h"
+#include "kv/ends.h"
 
 /* ---- keys: SipHash, each under its parent's key: without the root's key, which is secret, no block
  * of somebody else can be aimed at ---- */
@@ -370,12 +371,118 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
             }
         } else {
             e = remember_block(p, &block, page);
-            if (e != NONE && p->has_store) p->store.put(p->store.user, &block, p->kv, page);
+            if (e != NONE && p->has_store && !kt__kv_reads_f16_ends(kt__kv_get_shape(p->kv)))
+                p->store.put(p->store.user, &block, p->kv, page);
         }
         last = e;
         move_on(cursor, &block);
     }
     touch_chain(p, last);
+}
+
+/* ---- a store with ends ---- */
+
+/* Blocks that are read quantised after n_block of them. */
+static int32_t n_quantised(const kt__prefix *p, int32_t n_block) {
+    return kt__kv_tail_from(kt__kv_get_shape(p->kv), (int64_t)n_block * KT__PAGE_POS);
+}
+
+/* The end after `last`: whole is after the blocks that are read quantised there. */
+static kt__kv_block end_of(const kt__kv_block *last, const kt__prefix_cursor *whole) {
+    kt__kv_block end = *last;
+    end.parent = whole->n_block > 0 ? whole->key : (kt__kv_key){{0, 0}};
+    return end;
+}
+
+static kt__kv_block end_at(const kt__prefix *p, kt__kv_key root, const int32_t *ids,
+                           int32_t n_block) {
+    kt__prefix_cursor before = kt__prefix_cursor_at(root, ids, n_block - 1);
+    kt__prefix_cursor whole = kt__prefix_cursor_at(root, ids, n_quantised(p, n_block));
+    kt__kv_block last = block_after(&before, ids);
+    return end_of(&last, &whole);
+}
+
+int32_t kt__prefix_find_end(const kt__prefix *p, kt__kv_key root, const int32_t *ids, size_t n,
+                            int32_t least) {
+    kt__prefix_cursor cursor = {root, 0}, whole = {root, 0};
+    int32_t most = 0;
+    while (has_block(&cursor, n)) {
+        kt__kv_block last = block_after(&cursor, ids);
+        move_on(&cursor, &last);
+        while (whole.n_block < n_quantised(p, cursor.n_block)) {
+            kt__kv_block block = block_after(&whole, ids);
+            if (!p->store.has(p->store.user, &block)) return most;
+            move_on(&whole, &block);
+        }
+        kt__kv_block end = end_of(&last, &whole);
+        if (cursor.n_block > least && p->store.has_end(p->store.user, &end)) most = cursor.n_block;
+    }
+    return most;
+}
+
+/* Whether the block is never read but in f16, from the ends. */
+static bool is_first_f16(const kt__prefix *p, int32_t index) {
+    return index == 0 && kt__kv_get_shape(p->kv)->first_f16;
+}
+
+static bool load_quantised(kt__prefix *p, const kt__kv_block *block, kt__kv_table *table) {
+    int32_t e = prefix_find(p, block), page = table->pages[block->index];
+    int32_t known = e == NONE ? NONE : p->entries[e].page;
+    if (known != NONE && kt__kv_page_is_quantised(p->kv, known)) {
+        kt__kv_table_set(p->kv, table, block->index, known);
+        return true;
+    }
+    if (!p->store.get(p->store.user, block, p->kv, page)) return false;
+    (void)remember_block(p, block, page);
+    return true;
+}
+
+/* Its pages' f16 copies are there from now on, so that they may be found. */
+static bool load_end(kt__prefix *p, kt__kv_key root, kt__prefix_cursor *cursor, const int32_t *ids,
+                     int32_t n_block, kt__kv_table *table) {
+    kt__prefix_cursor begin = {root, 0};
+    kt__kv_block end = end_at(p, root, ids, n_block), first = block_after(&begin, ids);
+    if (!p->store.get_end(p->store.user, &end, p->kv, table)) return false;
+    if (is_first_f16(p, 0)) (void)remember_block(p, &first, table->pages[0]);
+    while (cursor->n_block < n_block) {
+        kt__kv_block block = block_after(cursor, ids);
+        if (!is_first_f16(p, block.index))
+            (void)remember_block(p, &block, table->pages[block.index]);
+        move_on(cursor, &block);
+    }
+    return true;
+}
+
+bool kt__prefix_load_part(kt__prefix *p, kt__kv_key root, kt__prefix_cursor *cursor,
+                          const int32_t *ids, int32_t n_block, kt__kv_table *table) {
+    int32_t n_whole = n_quantised(p, n_block);
+    if (!p->has_store) return false; /* it was taken away meanwhile */
+    if (cursor->n_block < n_whole) {
+        kt__kv_block block = block_after(cursor, ids);
+        if (!is_first_f16(p, block.index) && !load_quantised(p, &block, table)) return false;
+        move_on(cursor, &block);
+    }
+    return cursor->n_block < n_whole || load_end(p, root, cursor, ids, n_block, table);
+}
+
+void kt__prefix_put_blocks(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids,
+                           int64_t n_pos, const kt__kv_table *table) {
+    while (has_block(cursor, (size_t)n_pos)) {
+        int32_t index = cursor->n_block, page = table->pages[index];
+        if (!is_first_f16(p, index) && !kt__kv_page_is_quantised(p->kv, page)) return;
+        kt__kv_block block = block_after(cursor, ids);
+        if (p->store.lacks(p->store.user, &block, false))
+            p->store.put(p->store.user, &block, p->kv, page);
+        move_on(cursor, &block);
+    }
+}
+
+void kt__prefix_put_end(kt__prefix *p, kt__kv_key root, const int32_t *ids, int32_t n_block,
+                        const kt__kv_table *table) {
+    if (!kt__kv_has_end(p->kv, table, (int64_t)n_block * KT__PAGE_POS)) return;
+    kt__kv_block end = end_at(p, root, ids, n_block);
+    if (p->store.lacks(p->store.user, &end, true))
+        p->store.put_end(p->store.user, &end, p->kv, table);
 }
 
 /* ---- explaining ---- */

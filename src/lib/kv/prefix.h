@@ -49,6 +49,14 @@ typedef struct kt__kv_store {
     void (*put)(void *user, const kt__kv_block *block, const kt__kv *kv, int32_t page);
     /* True if get would probably succeed; a look at a table, not at a disk. NULL: unknown. */
     bool (*has)(void *user, const kt__kv_block *block);
+    /* The same of the end after a block (kv/ends.h), whose parent is here the key of the last block
+     * that is read quantised there, or zeros. NULL: the store keeps none. get_end: table was grown
+     * as kt__kv_end_write wants it. */
+    bool (*get_end)(void *user, const kt__kv_block *block, kt__kv *kv, kt__kv_table *table);
+    void (*put_end)(void *user, const kt__kv_block *block, kt__kv *kv, const kt__kv_table *table);
+    bool (*has_end)(void *user, const kt__kv_block *block);
+    /* Whether put, or put_end, would write something; a look at a table as well. */
+    bool (*lacks)(void *user, const kt__kv_block *block, bool end);
 } kt__kv_store;
 
 typedef struct kt__prefix kt__prefix;
@@ -85,6 +93,28 @@ bool kt__prefix_load(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_
  * it). */
 void kt__prefix_insert(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids,
                        int64_t n_pos, kt__kv_table *table);
+
+/* ---- a store with ends, where these are needed (kt__kv_needs_ends) ----
+ *
+ * Blocks in forms that tails have are handed to the store once they are quantised, not when they
+ * become known. */
+
+/* How many blocks of ids[n] the store can continue after, if more than `least`: the most; else 0. */
+int32_t kt__prefix_find_end(const kt__prefix *prefix, kt__kv_key root, const int32_t *ids, size_t n,
+                            int32_t least);
+/* Loads the block after the cursor of the n_block that were found into the table's page, or shares
+ * one in memory, and moves the cursor; with the last ones that are read quantised, the end, too.
+ * The table was grown to n_block blocks and holds its end. false: something is not there after all,
+ * and the table is of no use. */
+bool kt__prefix_load_part(kt__prefix *prefix, kt__kv_key root, kt__prefix_cursor *cursor,
+                          const int32_t *ids, int32_t n_block, kt__kv_table *table);
+/* Hands the store the blocks of the table's first n_pos positions that it lacks, from the cursor
+ * on, as far as they are quantised, and moves the cursor. */
+void kt__prefix_put_blocks(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids,
+                           int64_t n_pos, const kt__kv_table *table);
+/* Hands it the end after the first n_block blocks, if it is in memory and the store lacks it. */
+void kt__prefix_put_end(kt__prefix *prefix, kt__kv_key root, const int32_t *ids, int32_t n_block,
+                        const kt__kv_table *table);
 
 /* Where a prompt departs from one that was seen. */
 typedef struct kt__prefix_miss {

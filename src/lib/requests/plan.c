@@ -427,23 +427,10 @@ static kt_status fail_tail(const kt__plan *plan, kt_error *err) {
                     plan->params.kv_tail, plan->params.n_ctx);
 }
 
-/* A state and a window of f16 pages would both have to be there where a prompt continues. */
-static kt_status check_states(const kt_model *model, const kt_engine_params *given, kt_error *err) {
-    kt_engine_params p = *given;
-    p.kv_tail = tail_of(given);
-    kt__kv_shape shape = kt__engine_kv_shape(model, &p);
-    if (!shape.state_bytes || !kt__kv_reads_f16_ends(&shape)) return KT_OK;
-    return kt__fail(err, KT_E_UNSUPPORTED,
-                    "%s has recurrent layers (architecture %s), with which keys and values in 4 "
-                    "bits or a tail in f16 are not supported: use f16, or q8 without a tail",
-                    model->info.path, model->info.arch);
-}
-
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
     KT__STEP(check_params(given, err));
-    KT__STEP(check_states(model, given, err));
     if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
     uint64_t left = left_for(model, &out->mem);
     out->params = with_defaults(model, given, left);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "answer/batch.h"
 #include "context/snapshots.h"
+#include "requests/stored.h"
 #include "requests/speculator.h"
 #include "context/stage.h"
 #include "answer/state_list.h"
@@ -160,17 +161,26 @@ static void own_end(kt__runner *r, kt__task *task) {
     task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
 }
 
+/* The index gets blocks from n_done on, which is before the cursor where they are computed
+ * again. */
+static void move_cursor_back(kt__work *w) {
+    int32_t n_block = w->task.n_done / KT__PAGE_POS;
+    if (n_block < w->cursor.n_block)
+        w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
+}
+
 static void ask_index(kt__runner *r, kt__work *w) {
     kt__task *task = &w->task;
     kt__prefix *prefix = r->engine->prefix;
     w->cursor = (kt__prefix_cursor){w->root, 0};
     kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
     task->n_done = w->cursor.n_block * KT__PAGE_POS;
-    task->loading = kt__prefix_store(prefix) != NULL;
-    if (!kt__kv_has_states(r->engine->kv)) return;
+    bool with_ends = kt__stored_is_used(r->engine);
+    task->loading = kt__prefix_store(prefix) != NULL && !with_ends;
+    if (!with_ends && !kt__kv_has_states(r->engine->kv)) return;
     own_end(r, task);
-    w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, task->n_done / KT__PAGE_POS);
-    task->loading = false; /* the store has no states */
+    move_cursor_back(w);
+    if (!kt__stored_begin(w, n_findable(task))) ask_index(r, w);
 }
 
 static void count_found(kt__runner *r, kt__work *w, bool asked) {
@@ -192,39 +202,46 @@ static void take_first(kt__work *w) {
         (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
 }
 
-/* The index is told of blocks from n_done on, which is before the cursor where they are computed
- * again. */
-static void move_cursor_back(kt__work *w) {
-    int32_t n_block = w->task.n_done / KT__PAGE_POS;
-    if (n_block < w->cursor.n_block)
-        w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
-}
-
 static void op_start(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
     if (!task->started) w->ops->started(w);
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
-    own_end(r, task);
+    if (!task->loading || !w->n_load) own_end(r, task);
     if (!w->is_counted) count_found(r, w, asked);
     move_cursor_back(w);
     take_first(w);
     atomic_store(&w->n_computed, task->n_done);
 }
 
+static void count_loaded(kt__runner *r, kt__work *w, int32_t n) {
+    if (w->task.n_preempted > 0) return;
+    w->n_cached += n;
+    r->engine->counts.n_cached_tok += (uint64_t)n;
+    r->engine->counts.n_disk_tok += (uint64_t)n;
+}
+
+/* With ends all or nothing is loaded; what memory has of it is used where something is missing. */
+static void load_to_end(kt__runner *r, kt__work *w, int64_t until_us) {
+    while (w->n_load > 0 && kt__now_us() < until_us) kt__stored_load(w);
+    if (w->n_load > 0) return;
+    if (w->load_failed) ask_index(r, w);
+    own_end(r, &w->task);
+    move_cursor_back(w);
+    if (!w->load_failed) count_loaded(r, w, w->task.n_done);
+}
+
 static void op_load(void *user, kt__task *task, int64_t until_us) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
-    while (task->loading && kt__now_us() < until_us) {
+    if (w->n_load > 0) load_to_end(r, w, until_us);
+    while (task->loading && !w->n_load && kt__now_us() < until_us) {
         task->loading = kt__prefix_load(r->engine->prefix, &w->cursor, w->state->tokens,
                                         n_findable(task), &w->state->table);
         if (!task->loading) break;
         task->n_done += KT__PAGE_POS;
-        if (task->n_preempted > 0) continue;
-        w->n_cached += KT__PAGE_POS;
-        r->engine->counts.n_cached_tok += KT__PAGE_POS;
-        r->engine->counts.n_disk_tok += KT__PAGE_POS;
+        count_loaded(r, w, KT__PAGE_POS);
     }
     atomic_store(&w->n_computed, task->n_done);
     if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
@@ -259,7 +276,8 @@ static void op_drop(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
     kt__kv_table_truncate(r->engine->kv, &w->state->table, 0);
-    w->cursor = (kt__prefix_cursor){w->root, 0};
+    w->cursor = w->stored = (kt__prefix_cursor){w->root, 0};
+    w->n_load = 0;
     task->n_done = 0;
     atomic_store(&w->n_computed, 0);
     kt__speculator_trim(r->engine->speculator, &w->state->draft, 0);
@@ -274,6 +292,7 @@ static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
     if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
     kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,
                       &w->state->table);
+    kt__stored_put_blocks(w);
 }
 
 static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
@@ -633,6 +652,7 @@ static void complete_slice(kt__runner *r, int index) {
         return;
     }
     note_computed(r, w, n);
+    if (uses_cache(w)) kt__stored_put_ends(w, before);
     if (task->kind == KT__TASK_EMBED) {
         if (complete) task->finish = KT_FINISH_LENGTH;
         return;
@@ -769,6 +789,7 @@ static void op_end(void *user, kt__task *task) {
     kt__work *w = kt__work_of(task);
     kt__runner *r = user;
     if (task->finish == KT_FINISH_ERROR && w->error.code == KT_OK) fail_pages(w);
+    if (uses_cache(w)) kt__stored_put_last(w);
     kt__kv_table_rest(r->engine->kv, &w->state->table);
     w->ops->end(w);
 }
