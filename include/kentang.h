@@ -602,7 +602,7 @@ typedef struct kt_engine_info {
     uint64_t mem_budget_bytes;  /* the context's */
     uint64_t mem_planned_bytes; /* the sum of this engine's plan */
     kt_kv_type kv_keys, kv_values;
-    uint64_t kv_young_bytes; /* kt_mem_plan's */
+    uint64_t kv_f16_bytes; /* kt_mem_plan's */
     uint64_t state_bytes; /* kt_mem_plan's */
     int32_t kv_tail;         /* 0: none */
     int32_t n_f16_layers;    /* whose keys are f16, though kv_keys is not */
@@ -623,7 +623,7 @@ typedef struct kt_mem_plan {
     int32_t n_ctx, n_batch, n_ubatch, n_parallel, n_seq_max;
     bool weights_counted; /* false: a default budget, and the weights are mapped */
     /* pages in f16 that are being written, or read so, where keys or values are not */
-    uint64_t kv_young_bytes;
+    uint64_t kv_f16_bytes;
     kt_kv_type kv_keys, kv_values;
     uint64_t state_bytes; /* states of recurrent layers: of answers, sequences, and snapshots */
     int32_t kv_tail;      /* 0: none */

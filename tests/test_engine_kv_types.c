@@ -250,8 +250,8 @@ static void test_the_plan_counts_both(void **state) {
     die_on(kt_engine_plan(model, &ep, &plain, &err), &err);
     ep.kv_keys = ep.kv_values = KT_KV_Q8_0;
     die_on(kt_engine_plan(model, &ep, &small, &err), &err);
-    assert_int_equal(plain.kv_young_bytes, 0);
-    assert_true(small.kv_young_bytes > 0);
+    assert_int_equal(plain.kv_f16_bytes, 0);
+    assert_true(small.kv_f16_bytes > 0);
     assert_int_equal(small.kv_keys, KT_KV_Q8_0);
     assert_true(small.total_bytes <= small.budget_bytes);
     assert_true(small.kv_bytes * 10 < plain.kv_bytes * 6 ||

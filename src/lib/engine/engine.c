@@ -138,7 +138,7 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .mem_planned_bytes = engine->plan.total_bytes,
         .kv_keys = p->kv_keys,
         .kv_values = p->kv_values,
-        .kv_young_bytes = engine->plan.kv_young_bytes,
+        .kv_f16_bytes = engine->plan.kv_f16_bytes,
         .state_bytes = engine->plan.state_bytes,
         .kv_tail = p->kv_tail,
         .n_f16_layers = engine->plan.n_f16_layers,

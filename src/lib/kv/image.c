@@ -49,12 +49,12 @@ enum {
     AT_DIGEST = HEADER_BYTES - 32
 };
 
-typedef enum section_kind { TOKENS, LOGITS, PAGES, YOUNG, STATE, N_SECTIONS } section_kind;
+typedef enum section_kind { TOKENS, LOGITS, PAGES, F16_COPIES, STATE, N_SECTIONS } section_kind;
 static const char *const section_names[] = {"tokens", "logits", "pages", "last positions",
                                             "states"};
 static const int section_at[] = {AT_SECTIONS, AT_SECTIONS + SECTION_BYTES,
                                  AT_SECTIONS + 2 * SECTION_BYTES, AT_F16_COPIES, AT_STATE};
-_Static_assert(AT_SECTIONS + YOUNG * SECTION_BYTES <= AT_FULL_HASH, "header");
+_Static_assert(AT_SECTIONS + F16_COPIES * SECTION_BYTES <= AT_FULL_HASH, "header");
 _Static_assert(AT_STATE + SECTION_BYTES <= AT_DIGEST, "header");
 
 typedef struct section {
@@ -106,10 +106,10 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
     s[PAGES].bytes = pages;
     if (__builtin_add_overflow(s[PAGES].offset, pages, &end)) return false;
     if (has.f16)
-        s[YOUNG] = (section){.offset = end,
-                             .bytes = (uint64_t)kt__kv_n_end_pages(shape, n_pos) *
-                                      kt__kv_f16_copy_bytes(shape)};
-    if (__builtin_add_overflow(end, s[YOUNG].bytes, &end)) return false;
+        s[F16_COPIES] = (section){.offset = end,
+                                  .bytes = (uint64_t)kt__kv_n_end_pages(shape, n_pos) *
+                                           kt__kv_f16_copy_bytes(shape)};
+    if (__builtin_add_overflow(end, s[F16_COPIES].bytes, &end)) return false;
     if (has.state) s[STATE] = (section){.offset = end, .bytes = shape->state_bytes};
     return !__builtin_add_overflow(end, s[STATE].bytes, &out->file_bytes) &&
            out->file_bytes <= INT64_MAX;
@@ -176,7 +176,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     kt__le_put(out + AT_FILE_BYTES, l->file_bytes, 8);
     for (int i = 0; i < N_SECTIONS; i++) {
         uint8_t *at = out + section_at[i];
-        if (i == YOUNG && !kt__kv_is_quantised(shape)) continue;
+        if (i == F16_COPIES && !kt__kv_is_quantised(shape)) continue;
         if (i == STATE && !shape->state_bytes) continue;
         if (i != STATE) kt__le_put(at, l->sections[i].offset, 8);
         kt__le_put(at + 8, l->sections[i].bytes, 8);
@@ -218,12 +218,12 @@ static bool has_f16(const kt__kv_image *image, const kt__kv *kv, const kt__kv_ta
 
 static bool write_f16(int fd, const kt__kv_image *image, const kt__kv *kv,
                       const kt__kv_table *table, void *f16, layout *l) {
-    section *s = &l->sections[YOUNG];
+    section *s = &l->sections[F16_COPIES];
     const kt__kv_shape *shape = kt__kv_get_shape(kv);
     size_t bytes = kt__kv_f16_copy_bytes(shape);
     kt__hash h;
     if (!s->bytes) return true;
-    kt__hash_init(&h, SEED + YOUNG);
+    kt__hash_init(&h, SEED + F16_COPIES);
     for (int32_t i = 0; i < kt__kv_n_end_pages(shape, image->n_pos); i++) {
         int32_t index = kt__kv_end_page(shape, image->n_pos, i);
         int64_t used = image->n_pos - (int64_t)index * KT__PAGE_POS;
@@ -531,19 +531,19 @@ out:
 
 static kt_status load_f16_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
                                 void *f16, kt_error *err) {
-    const section *s = &f->layout.sections[YOUNG];
+    const section *s = &f->layout.sections[F16_COPIES];
     size_t bytes = kt__kv_f16_copy_bytes(&f->shape);
     kt__hash h;
-    kt__hash_init(&h, SEED + YOUNG);
+    kt__hash_init(&h, SEED + F16_COPIES);
     for (int32_t i = 0; i < kt__kv_n_end_pages(&f->shape, f->info.n_pos); i++) {
         int32_t page = table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)];
         if (!kt__fd_read_at(f->fd, f16, bytes, s->offset + (uint64_t)i * bytes))
-            return fail_section(f, YOUNG, false, err);
+            return fail_section(f, F16_COPIES, false, err);
         kt__hash_add(&h, f16, bytes);
         kt__kv_f16_copy_write(kv, page, f16);
     }
     kt__digest d = kt__hash_end(&h);
-    return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, YOUNG, true, err) : KT_OK;
+    return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, F16_COPIES, true, err) : KT_OK;
 }
 
 /* Where the file has no f16 copies, what they would hold has to be computed again. */
@@ -551,7 +551,7 @@ static kt_status load_f16(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *
                           kt_error *err) {
     size_t bytes = kt__kv_f16_copy_bytes(&f->shape);
     int32_t n = kt__kv_is_quantised(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
-    if (!f->layout.sections[YOUNG].bytes) {
+    if (!f->layout.sections[F16_COPIES].bytes) {
         for (int32_t i = 0; i < n; i++)
             kt__kv_f16_copy_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
         if (kt__kv_reads_f16_ends(&f->shape)) kt__kv_table_truncate(kv, table, 0);

@@ -294,7 +294,7 @@ static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
 
 /* Of the plan, what is not pages. */
 static uint64_t fixed_bytes(const kt_mem_plan *m) {
-    return m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes + m->state_bytes;
+    return m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_f16_bytes + m->state_bytes;
 }
 
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
@@ -308,7 +308,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + least_constraints(model) : 0;
     out->constraint_bytes = constraint_bytes(model, left);
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
-    m->kv_young_bytes = kt__plan_f16_copy_bytes(&shape, p);
+    m->kv_f16_bytes = kt__plan_f16_copy_bytes(&shape, p);
     out->n_states = n_states_for(model, p, left);
     m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
     uint64_t kept = model->ctx->mem_given ? out->constraint_bytes - least_constraints(model) : 0;
@@ -405,7 +405,7 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = n_positions(model, p, out->n_pages);
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
-                     m->kv_young_bytes + m->state_bytes +
+                     m->kv_f16_bytes + m->state_bytes +
                      (m->weights_counted ? m->weights_bytes : 0);
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;

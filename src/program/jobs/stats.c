@@ -16,14 +16,14 @@ static void write_plan(kt__buf *out, const kt__served_info *info) {
         ",\"plan\":{\"weights_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu,"
         "\"tables_bytes\":%llu,\"draft_bytes\":%llu,\"total_bytes\":%llu,\"others_bytes\":%llu,"
         "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld,"
-        "\"kv_young_bytes\":%llu,\"state_bytes\":%llu,\"kv_keys\":\"%s\",\"kv_values\":\"%s\","
+        "\"kv_f16_bytes\":%llu,\"state_bytes\":%llu,\"kv_keys\":\"%s\",\"kv_values\":\"%s\","
         "\"kv_tail\":%d,\"kv_f16_layers\":%d}",
         (unsigned long long)p->weights_bytes, (unsigned long long)p->kv_bytes,
         (unsigned long long)p->scratch_bytes, (unsigned long long)p->tables_bytes,
         (unsigned long long)p->draft_bytes, (unsigned long long)p->total_bytes,
         (unsigned long long)p->others_bytes, (unsigned long long)p->budget_bytes,
         p->weights_counted ? "true" : "false", (long long)p->kv_positions,
-        (unsigned long long)p->kv_young_bytes, (unsigned long long)p->state_bytes,
+        (unsigned long long)p->kv_f16_bytes, (unsigned long long)p->state_bytes,
         kt_kv_type_name(p->kv_keys), kt_kv_type_name(p->kv_values), p->kv_tail, p->n_f16_layers);
     kt__json_member(out, "tuned", info->tuned);
 }

@@ -349,7 +349,7 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
         size_t at;
     } parts[] = {{"weights", offsetof(kt_mem_plan, weights_bytes)},
                  {"kv", offsetof(kt_mem_plan, kv_bytes)},
-                 {"kv_young", offsetof(kt_mem_plan, kv_young_bytes)},
+                 {"kv_f16", offsetof(kt_mem_plan, kv_f16_bytes)},
                  {"states", offsetof(kt_mem_plan, state_bytes)},
                  {"scratch", offsetof(kt_mem_plan, scratch_bytes)},
                  {"tables", offsetof(kt_mem_plan, tables_bytes)},

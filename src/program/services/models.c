@@ -305,7 +305,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
     to->kv_bytes += from->kv_bytes;
     to->scratch_bytes += from->scratch_bytes;
     to->draft_bytes += from->draft_bytes;
-    to->kv_young_bytes += from->kv_young_bytes;
+    to->kv_f16_bytes += from->kv_f16_bytes;
     to->state_bytes += from->state_bytes;
     to->tables_bytes += from->tables_bytes;
     to->total_bytes += from->total_bytes;
@@ -361,7 +361,7 @@ static void tell_loaded(const kt__served *s, const kt__place *p, int64_t ms) {
 }
 
 static uint64_t beside_weights(const kt_mem_plan *p) {
-    return p->kv_bytes + p->kv_young_bytes + p->state_bytes + p->scratch_bytes + p->draft_bytes;
+    return p->kv_bytes + p->kv_f16_bytes + p->state_bytes + p->scratch_bytes + p->draft_bytes;
 }
 
 /* The same figures as /props and /metrics have. */
@@ -370,7 +370,7 @@ static void tell_plan(kt__served *s) {
     const kt__slog_field fields[] = {{"model", s->name, 0},
                                      {"weights", NULL, (double)p->weights_bytes},
                                      {"kv", NULL, (double)p->kv_bytes},
-                                     {"kv_young", NULL, (double)p->kv_young_bytes},
+                                     {"kv_f16", NULL, (double)p->kv_f16_bytes},
                                      {"states", NULL, (double)p->state_bytes},
                                      {"kv_keys", kt_kv_type_name(p->kv_keys), 0},
                                      {"kv_values", kt_kv_type_name(p->kv_values), 0},

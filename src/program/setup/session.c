@@ -182,7 +182,7 @@ static void print_kv(const kt_engine_info *e) {
     if (e->n_f16_layers)
         fprintf(stderr, " (f16 keys in %d layers, whose bias is an outlier)", e->n_f16_layers);
     if (e->kv_tail) fprintf(stderr, ", the last %d positions in f16", e->kv_tail);
-    fprintf(stderr, ", %s in f16 while it is %s", bytes_text(e->kv_young_bytes).text,
+    fprintf(stderr, ", %s in f16 while it is %s", bytes_text(e->kv_f16_bytes).text,
             e->kv_tail ? "written or recent" : "written");
 }
 
@@ -203,7 +203,7 @@ static void print_pages(const kt__session *s) {
 static void print_whole_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     bool embedded = !strcmp(s->info.path, "(demo)"), mapped = opts->config->use_mmap && !embedded;
-    uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
+    uint64_t anonymous = e->kv_bytes_max + e->kv_f16_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     print_name(s);
     fprintf(stderr, " %s (%s, %s%s", s->info.quant, s->info.arch,
