@@ -125,6 +125,8 @@ static void test_listed_and_searched(void **state) {
     list_is(ANNA, "?q=adder", "");
     list_is(ANNA, "?q=nora&before=fb_2", "");
     list_is(ANNA, "?opens=I+lost+the+violet+ladders", "fb_1");
+    list_is(ANNA, "?opens=I%20lost%20the%20violet%20ladder%3F", "fb_1");
+    list_is(ANNA, "?q=violet%20mill", "fb_1");
     list_is(ANNA, "?opens=I+lost+the+yellow+ladder", "");
     list_is(ANNA, "?opens=Nora+is+on+the+violet+ladder&limit=1", "fb_2");
     list_is(ANNA, "?opens=%ff%fe", "");

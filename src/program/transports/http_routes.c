@@ -235,16 +235,24 @@ static const char *query_of(const kt__http_request *r, const char *name) {
     return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+/* The same without escapes, which come as they were (http.c); in the job's arena. */
+static const char *plain_query_of(const kt__http_request *r, const char *name) {
+    const char *given = query_of(r, name);
+    char *text = given ? kt__arena_strndup(&r->job->arena, given, strlen(given)) : NULL;
+    if (text) (void)MHD_http_unescape(text);
+    return text;
+}
+
 /* GET /v1/feedback?namespace=NAME&model=NAME&before=ID&limit=N&q=WORDS&opens=TEXT, DELETE
  * /v1/feedback/ID?... */
 static kt_status take_feedback_head(kt__http_request *r, kt_error *err) {
     const kt__feedback_query query = {.id = r->rest,
-                                      .name = query_of(r, "namespace"),
-                                      .model = query_of(r, "model"),
+                                      .name = plain_query_of(r, "namespace"),
+                                      .model = plain_query_of(r, "model"),
                                       .before = query_of(r, "before"),
                                       .limit = query_of(r, "limit"),
-                                      .text = query_of(r, "q"),
-                                      .opens = query_of(r, "opens")};
+                                      .text = plain_query_of(r, "q"),
+                                      .opens = plain_query_of(r, "opens")};
     return kt__dialect_feedback_begin(r->job, &query, err);
 }
 
