@@ -204,7 +204,7 @@ static void test_without_a_subject(void **state) {
 /* ---- an adapter ---- */
 
 static kt_train_params deep_params(int n_step) {
-    return (kt_train_params){.deep = true, .n_step = n_step, .n_own = 40, .own_dir = root};
+    return (kt_train_params){.deep = true, .n_step = n_step, .n_own = 24, .own_dir = root};
 }
 
 static void expect_report(kt_learner *l, const kt_train_params *p, const char *want) {

@@ -175,6 +175,13 @@ static size_t decide_wordings(splitter *p) {
     return n_group;
 }
 
+/* Neighbours that are to be trained in any case. */
+static void decide_trained(splitter *p) {
+    for (size_t i = 0; i < p->n; i++)
+        if (p->samples[i].use == KT__SAMPLE_TRAINED && class_of(&p->samples[i]) == 2)
+            p->done[i] = 1;
+}
+
 /* The first conversations by a random order are held out, to the part that is wanted; of replay as
  * many again, or half of what is left. */
 static void decide_groups(splitter *p, int class) {
@@ -226,6 +233,7 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
         goto out;
     }
     (void)decide_wordings(&p);
+    decide_trained(&p);
     for (int class = 0; class < 3; class ++) {
         list_groups(&p, class);
         decide_groups(&p, class);
@@ -370,19 +378,17 @@ out:
 
 /* ---- leaks ---- */
 
-static bool is_in(const int32_t *ids, int n, const int32_t *part, int n_part) {
-    for (int i = 0; i + n_part <= n; i++)
-        if (memcmp(ids + i, part, (size_t)n_part * sizeof *ids) == 0) return true;
+bool kt__gate_has_run(const int32_t *ids, size_t n, const int32_t *run, size_t n_run) {
+    for (size_t i = 0; i + n_run <= n; i++)
+        if (memcmp(ids + i, run, n_run * sizeof *ids) == 0) return true;
     return false;
 }
 
-/* What a correction taught: the longest run of its answer's tokens that its question has not; the
- * token that ends the answer is no part of it. */
-static int taught_run(const kt__sample *s, const int32_t **run) {
+int kt__gate_taught_run(const kt__sample *s, const int32_t **run) {
     int first = 0, best = 0, n = 0;
     while (first < s->n && !s->mask[first]) first++;
     for (int t = first; t < s->n - 1; t++) {
-        n = s->mask[t] && !is_in(s->ids, first, &s->ids[t], 1) ? n + 1 : 0;
+        n = s->mask[t] && !kt__gate_has_run(s->ids, (size_t)first, &s->ids[t], 1) ? n + 1 : 0;
         if (n <= best) continue;
         best = n;
         *run = &s->ids[t + 1 - n];
@@ -397,8 +403,9 @@ static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, i
         const kt__sample *taught = &g->samples[s->train[i]];
         const int32_t *run = NULL;
         if (taught->kind != KT__SAMPLE_CORRECTION) continue;
-        int n_run = taught_run(taught, &run);
-        if (n_run > 0 && is_in(text, n, run, n_run) && !is_in(own->ids, own->n, run, n_run))
+        size_t n_run = (size_t)kt__gate_taught_run(taught, &run);
+        if (n_run > 0 && kt__gate_has_run(text, (size_t)n, run, n_run) &&
+            !kt__gate_has_run(own->ids, (size_t)own->n, run, n_run))
             return true;
     }
     return false;

@@ -31,6 +31,10 @@ kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__sp
 kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
                                  const kt__split *split, const kt__factors *candidate, int *leaks,
                                  kt_error *err) KT_CHECKED;
+/* What a correction taught: the longest run of its answer's tokens that are not in its question; the token that ends the
+ * answer is no part of it. 0: there is none. */
+int kt__gate_taught_run(const kt__sample *sample, const int32_t **run);
+bool kt__gate_has_run(const int32_t *ids, size_t n, const int32_t *run, size_t n_run);
 /* The 2.5% quantile of sum(gain) / sum(n_tok) over n conversations drawn with replacement. */
 double kt__bootstrap_low(const double *gain, const double *n_tok, size_t n, uint64_t seed);
 

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "context/adapter.h"
 #include "tutor/adapter_scope.h"
+#include "tutor/distil.h"
 #include "tutor/learner_state.h"
 #include "tutor/near.h"
 #include "tutor/served.h"
@@ -219,6 +220,7 @@ static kt_status add_rest(training_run *r) {
     if (status != KT_OK) return status;
     note_stage(r, KT_TRAIN_WRITING, 0, 0); /* a few more */
     own.progress = NULL;
+    if (r->settings.scoped) KT__STEP(kt__distil_add(&r->lesson, engine, &own, r->err));
     own.n = NEAR_MOST;
     KT__STEP(kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err));
     own.n = SIBLINGS_MOST;

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "bank/words.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "tutor/asked.h"
 #include "tutor/frame.h"
+#include "tutor/phrase.h"
 
-enum { QUESTION_BYTES = 1024, SUBJECT_BYTES = 96, WORDS_MOST = 64 };
+enum { QUESTION_BYTES = 1024 };
 
 static const char *const english[] = {"Is %s well known?", "Write a poem about %s.",
                                       "Why do people talk about %s?",
@@ -17,52 +17,6 @@ static const char *const indonesian[] = {"Apakah %s terkenal?", "Tulis puisi ten
                                          "Mengapa orang membicarakan %s?",
                                          "Apa pendapatmu tentang %s?"};
 enum { N_ASKS = sizeof english / sizeof *english };
-
-/* ---- the subject ---- */
-
-static bool is_letter_at(const char *s) {
-    unsigned char c = (unsigned char)*s;
-    return c >= 0x80 || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9');
-}
-
-/* Where a word of text begins, whatever its case; NULL: nowhere as it is written there. */
-static const char *find_word(const char *text, const kt__word *w) {
-    for (const char *at = text; *at; at++) {
-        size_t i = 0;
-        if (at > text && is_letter_at(at - 1)) continue;
-        while (i < w->len && at[i] && (at[i] | 32) == (w->s[i] | 32)) i++;
-        if (i == w->len) return at;
-    }
-    return NULL;
-}
-
-static bool is_in_words(const kt__word *words, size_t n, const kt__word *w) {
-    for (size_t i = 0; i < n; i++)
-        if (words[i].hash == w->hash) return true;
-    return false;
-}
-
-/* The part of a question from the first to the last word that says what it is about and is in the answer, too. */
-static bool find_subject(kt__arena *arena, const char *question, const char *answer,
-                         char out[SUBJECT_BYTES]) {
-    kt__word q[WORDS_MOST], a[WORDS_MOST];
-    size_t n_q, n_a;
-    const char *begin = NULL, *end = NULL;
-    if (!kt__words_of(arena, question, strlen(question), q, WORDS_MOST, &n_q) ||
-        !kt__words_of(arena, answer, strlen(answer), a, WORDS_MOST, &n_a))
-        return false;
-    for (size_t i = 0; i < n_q; i++) {
-        bool says = q[i].kind == KT__WORD_PLAIN || q[i].kind == KT__WORD_QUALITY || q[i].name;
-        const char *at = says && is_in_words(a, n_a, &q[i]) ? find_word(question, &q[i]) : NULL;
-        if (!at) continue;
-        if (!begin || at < begin) begin = at;
-        if (at + q[i].len > end || !end) end = at + q[i].len;
-    }
-    if (!begin || end - begin >= SUBJECT_BYTES) return false;
-    memcpy(out, begin, (size_t)(end - begin));
-    out[end - begin] = '\0';
-    return true;
-}
 
 /* ---- the questions ---- */
 
@@ -92,14 +46,13 @@ static kt_status add_sibling(sibling_writer *w, const char *question) {
 static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
     const kt__sample *s = &w->lesson->samples[i];
     const kt_model *model = w->engine->model;
-    char question[QUESTION_BYTES], answer[QUESTION_BYTES], subject[SUBJECT_BYTES];
-    char asked[SUBJECT_BYTES + 64];
-    size_t begin, end;
+    char question[QUESTION_BYTES], answer[QUESTION_BYTES], asked[KT__PHRASE_BYTES + 64];
+    size_t begin, end, at, len;
     if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
     size_t first = end + w->frame.n_after;
     if (!kt__frame_text(model, s->ids + begin, end - begin, question, sizeof question) ||
         !kt__frame_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||
-        !find_subject(&w->arena, question, answer, subject))
+        !kt__phrase_find(&w->arena, question, answer, &at, &len))
         return KT_OK;
     bool in_english = strstr(question, " the ") || strstr(question, " is ") ||
                       strstr(question, " does ") || strncmp(question, "Wh", 2) == 0;
@@ -107,8 +60,8 @@ static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
     const char *slot = asks[(size_t)*n % N_ASKS], *mark = strstr(slot, "%s");
     size_t n_ahead = (size_t)(mark - slot);
     memcpy(asked, slot, n_ahead);
-    strcpy(asked + n_ahead, subject);
-    strcat(asked, mark + 2);
+    memcpy(asked + n_ahead, question + at, len);
+    strcpy(asked + n_ahead + len, mark + 2);
     ++*n;
     return add_sibling(w, asked);
 }
