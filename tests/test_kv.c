@@ -43,6 +43,49 @@ static void test_parts_of_a_page_do_not_overlap(void **state) {
     kt__kv_destroy(kv);
 }
 
+/* Writes a number of its own to each place of a part, or looks for it. */
+static void mark(kt__f16 *part, int n, bool write, uint16_t *tag) {
+    assert_int_equal((uintptr_t)part % 64, 0);
+    for (int i = 0; i < n; i++) {
+        if (write) part[i] = *tag;
+        assert_int_equal(part[i], *tag);
+    }
+    ++*tag;
+}
+
+static void test_heads_of_two_sizes(void **state) {
+    (void)state;
+    enum { LAYERS = 5, PAGES = 20 };
+    static const kt__kv_form forms[] = {KT__KV_F16, KT__KV_Q8};
+    kt__kv_shape two = {.n_layer = LAYERS,
+                        .n_head_kv = 3,
+                        .head_dim_k = 20,
+                        .head_dim_v = 8,
+                        .other = {1, 6, 34},
+                        .others = {1 << 1 | 1 << 3 | 1 << 4}};
+    for (int f = 0; f < 2; f++) {
+        kt__kv *kv = NULL;
+        kt__kv_table table;
+        two.k_form = two.v_form = forms[f];
+        assert_int_equal(kt__kv_create(&two, PAGES, &kv, NULL), KT_OK);
+        assert_int_equal(kt__kv_table_init(&table, PAGES * 16, NULL), KT_OK);
+        assert_int_equal(kt__kv_table_grow(kv, &table, 0, PAGES * 16, NULL), KT_OK);
+        for (int write = 1; write >= 0; write--) {
+            uint16_t tag = 1;
+            for (int i = 0; i < PAGES * LAYERS; i++) {
+                int32_t page = table.pages[i / LAYERS];
+                int layer = i % LAYERS, other = layer != 0 && layer != 2;
+                for (int head = 0; head < (other ? 1 : 3); head++) {
+                    mark(kt__kv_k(kv, page, layer, head), (other ? 6 : 20) * 16, write, &tag);
+                    mark(kt__kv_v(kv, page, layer, head), (other ? 34 : 8) * 16, write, &tag);
+                }
+            }
+        }
+        kt__kv_table_free(kv, &table);
+        kt__kv_destroy(kv);
+    }
+}
+
 static void test_sharing_copies_on_write(void **state) {
     (void)state;
     kt__kv *kv = create(4);
@@ -121,6 +164,37 @@ static void test_f16_copies_follow_their_pages(void **state) {
     kt__kv_table_free(kv, &a);
     kt__kv_table_free(kv, &b);
     assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
+/* Of a batch that takes the layers in turn, those that are read again keep their parts. */
+static void test_layers_that_are_read_again(void **state) {
+    (void)state;
+    kt__kv_shape again = q8_shape;
+    kt__kv *kv = NULL;
+    kt__kv_room room = {2, 2, 0};
+    kt__kv_table a;
+    again.n_layer = 4;
+    again.n_reread = 2;
+    again.other = (kt__kv_heads){1, 64, 64};
+    again.others[0] = 1 << 1 | 1 << 2;
+    assert_int_equal(kt__kv_create_with(&again, 8, room, &kv, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 40, KT__GROW_STAGED, NULL), KT_OK);
+    assert_ptr_equal(kt__kv_k(kv, a.pages[0], 0, 0), kt__kv_k(kv, a.pages[0], 1, 0));
+    for (int write = 1; write >= 0; write--) {
+        uint16_t tag = 1;
+        for (int i = 0; i < 6; i++) {
+            static const int layers[] = {1, 2, 3};
+            int layer = layers[i % 3];
+            for (int head = 0; head < (layer == 3 ? 3 : 1); head++) {
+                kt__kv_heads of = kt__kv_heads_of(&again, layer);
+                mark(kt__kv_k(kv, a.pages[i / 3], layer, head), of.dim_k * 16, write, &tag);
+                mark(kt__kv_v(kv, a.pages[i / 3], layer, head), of.dim_v * 16, write, &tag);
+            }
+        }
+    }
+    kt__kv_table_free(kv, &a);
     kt__kv_destroy(kv);
 }
 
@@ -332,9 +406,11 @@ static void test_random_schedule_leaks_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_a_page_do_not_overlap),
+        cmocka_unit_test(test_heads_of_two_sizes),
         cmocka_unit_test(test_sharing_copies_on_write),
         cmocka_unit_test(test_random_schedule_leaks_nothing),
         cmocka_unit_test(test_f16_copies_follow_their_pages),
+        cmocka_unit_test(test_layers_that_are_read_again),
         cmocka_unit_test(test_ends_stay_while_there_is_room),
         cmocka_unit_test(test_cuts_and_adopted_pages),
         cmocka_unit_test(test_pages_leave_a_tail_in_groups),

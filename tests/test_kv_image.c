@@ -24,8 +24,11 @@ static kt__kv_shape shape = {.n_layer = 2,
 static const struct {
     kt__kv_form k, v;
     int n_tail;
-} forms[] = {{KT__KV_F16, KT__KV_F16, 0}, {KT__KV_Q8, KT__KV_F16, 0}, {KT__KV_F16, KT__KV_Q8, 0},
-             {KT__KV_Q8, KT__KV_Q8, 0},   {KT__KV_Q4, KT__KV_Q4, 0},  {KT__KV_Q8, KT__KV_Q4, 3}};
+    bool two; /* the second layer has other heads */
+} forms[] = {{KT__KV_F16, KT__KV_F16, 0, false}, {KT__KV_Q8, KT__KV_F16, 0, false},
+             {KT__KV_F16, KT__KV_Q8, 0, false},  {KT__KV_Q8, KT__KV_Q8, 0, false},
+             {KT__KV_Q4, KT__KV_Q4, 0, false},   {KT__KV_Q8, KT__KV_Q4, 3, false},
+             {KT__KV_F16, KT__KV_F16, 0, true},  {KT__KV_Q8, KT__KV_Q4, 3, true}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
 
@@ -143,13 +146,15 @@ static void expect_same_f16(world *w, const kt__kv_table *table) {
         assert_memory_equal(want, got, kt__kv_f16_copy_bytes(&shape));
     }
     for (int layer = 0; kt__kv_is_quantised(&shape) && layer < 2; layer++) {
-        for (int head = 0; head < 2; head++) {
+        kt__kv_heads heads = kt__kv_heads_of(&shape, layer);
+        for (int head = 0; head < heads.n; head++) {
             const kt__f16 *k = kt__kv_k(w->kv, a, layer, head),
                           *v = kt__kv_v(w->kv, a, layer, head);
             const kt__f16 *k2 = kt__kv_k(w->kv, b, layer, head),
                           *v2 = kt__kv_v(w->kv, b, layer, head);
-            for (int i = 0; i < 8 * 16; i++) assert_int_equal(k2[i], i % 16 < 5 ? k[i] : 0);
-            for (int i = 0; i < 16 * 4; i++) assert_int_equal(v2[i], i < 5 * 4 ? v[i] : 0);
+            int nk = heads.dim_k * 16, nv = heads.dim_v * 16;
+            for (int i = 0; i < nk; i++) assert_int_equal(k2[i], i % 16 < 5 ? k[i] : 0);
+            for (int i = 0; i < nv; i++) assert_int_equal(v2[i], i < 5 * nv / 16 ? v[i] : 0);
         }
     }
 }
@@ -269,12 +274,17 @@ static void test_other_files(void **state) {
     world *w = *state;
     kt_error err;
     kt__kv_image_file *file;
-    const kt__kv_shape others[] = {
-        {.n_layer = 1, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 4},
-        {.n_layer = 2, .n_head_kv = 1, .head_dim_k = 8, .head_dim_v = 4},
-        {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 4, .head_dim_v = 4},
-        {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 8}};
-    for (size_t i = 0; i < 4; i++) {
+    const kt__kv_shape others[] = {{.n_layer = 1, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 4},
+                                   {.n_layer = 2, .n_head_kv = 1, .head_dim_k = 8, .head_dim_v = 4},
+                                   {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 4, .head_dim_v = 4},
+                                   {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 8},
+                                   {.n_layer = 2,
+                                    .n_head_kv = 2,
+                                    .head_dim_k = 8,
+                                    .head_dim_v = 4,
+                                    .other = {2, 8, 8},
+                                    .others = {1}}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_int_equal(kt__kv_image_open(w->path, &others[i], &file, &err), KT_E_STATE);
         assert_null(file);
     }
@@ -355,6 +365,8 @@ int main(void) {
         shape.k_form = forms[form].k;
         shape.v_form = forms[form].v;
         shape.n_tail = forms[form].n_tail;
+        shape.others[0] = forms[form].two ? 2 : 0;
+        shape.other = forms[form].two ? (kt__kv_heads){3, 4, 8} : (kt__kv_heads){0};
         shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
         n_failed += form == 0 || form >= 3 ? cmocka_run_group_tests(tests, NULL, NULL)
                                            : cmocka_run_group_tests(of_each_form, NULL, NULL);

@@ -25,7 +25,7 @@ static int check_sites(const kt__gguf *gguf, const kt__net *net) {
             const kt__gguf_tensor *t = kt__gguf_find_tensor(gguf, name);
             if (!t) fail_msg("%s: there is no %s", net->hp.arch, name);
             for (int i = 0; i < n_sites; i++) {
-                kt__lora_shape(net, (kt__lora_site)(site + i), &n_row, &n_col);
+                kt__lora_shape(net, block, (kt__lora_site)(site + i), &n_row, &n_col);
                 rows += n_row;
             }
             if (!net->state_floats) { /* adapters of models with a state are refused */

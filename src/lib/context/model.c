@@ -152,8 +152,12 @@ static void fill_info(kt_model *model) {
     info->head_dim = hp->head_dim_k;
     info->is_encoder = hp->features & KT__F_ENCODER;
     info->pooling = pooling_of_file(model);
-    info->kv_bytes_per_token = (uint64_t)model->net->n_kv_layer * (uint64_t)hp->n_head_kv *
-                               (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
+    kt__kv_shape shape = kt__model_kv_shape(model);
+    for (int i = 0; i < model->net->n_kv_layer; i++) {
+        kt__kv_heads heads = kt__kv_heads_of(&shape, i);
+        info->kv_bytes_per_token += (uint64_t)(heads.n * (heads.dim_k + heads.dim_v)) *
+                                    sizeof(kt__f16);
+    }
 }
 
 static kt_status open_blas(kt_model *model, kt_error *err) {
@@ -301,10 +305,19 @@ void kt_model_get_pages(const kt_model *model, kt_pages_info *out) {
     kt__page_job_get(model->page_job, out);
 }
 
+static void set_local_heads(const kt__net *net, kt__kv_shape *shape) {
+    const kt__layer_sizes *of = &net->hp.local;
+    shape->other = (kt__kv_heads){of->n_head_kv, of->head_dim_k, of->head_dim_v};
+    for (int i = 0; i < net->hp.n_layer; i++) {
+        int at = net->layers[i].kv_layer;
+        if (net->layers[i].local) shape->others[at / 64] |= (uint64_t)1 << (at % 64);
+    }
+}
+
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {
     const kt__hparams *hp = &model->net->hp;
     const kt__net *net = model->net;
-    return (kt__kv_shape){
+    kt__kv_shape shape = {
         /* an encoder's are of one layer after the other */
         .n_layer = hp->features & KT__F_ENCODER ? 1 : net->n_kv_layer,
         .n_head_kv = hp->n_head_kv,
@@ -312,6 +325,8 @@ kt__kv_shape kt__model_kv_shape(const kt_model *model) {
         .head_dim_v = hp->head_dim_v,
         .state_bytes = net->state_floats * sizeof(float),
     };
+    if (hp->features & KT__F_LOCAL_HEADS) set_local_heads(net, &shape);
+    return shape;
 }
 
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {

@@ -12,7 +12,8 @@ enum { CACHE_LINE = 64, NONE = -1 };
 
 struct kt__f16_copies {
     kt__kv_shape shape;
-    size_t k_bytes, v_bytes, layer_bytes; /* of a head, of a head, of a layer's heads */
+    size_t *kept_at, *staged_at;   /* [n_layer] where a layer's heads begin in a slot */
+    size_t kept_slot, staged_slot; /* bytes */
     kt__kv_room room;
     uint8_t *kept, *staged;
     size_t kept_bytes, staged_bytes;
@@ -31,12 +32,37 @@ static size_t part_bytes(int head_dim) {
     return kt__align_up((size_t)head_dim * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
 }
 
+static size_t layer_bytes(const kt__kv_shape *s, int layer) {
+    kt__kv_heads heads = kt__kv_heads_of(s, layer);
+    return (part_bytes(heads.dim_k) + part_bytes(heads.dim_v)) * (size_t)heads.n;
+}
+
+/* The layers before those that are read again take turns. */
+static int n_turns(const kt__kv_shape *s) {
+    return s->n_layer - s->n_reread;
+}
+
 size_t kt__f16_copies_staged_bytes(const kt__kv_shape *s) {
-    return (part_bytes(s->head_dim_k) + part_bytes(s->head_dim_v)) * (size_t)s->n_head_kv;
+    size_t bytes = 0;
+    for (int i = 0; i < n_turns(s); i++)
+        if (bytes < layer_bytes(s, i)) bytes = layer_bytes(s, i);
+    for (int i = n_turns(s); i < s->n_layer; i++) bytes += layer_bytes(s, i);
+    return bytes;
 }
 
 size_t kt__f16_copies_kept_bytes(const kt__kv_shape *s) {
-    return kt__f16_copies_staged_bytes(s) * (size_t)s->n_layer;
+    size_t bytes = 0;
+    for (int i = 0; i < s->n_layer; i++) bytes += layer_bytes(s, i);
+    return bytes;
+}
+
+/* Where each layer's part of a slot begins. */
+static void place_layers(kt__f16_copies *copies) {
+    const kt__kv_shape *s = &copies->shape;
+    size_t kept = 0, end = copies->staged_slot;
+    for (int i = 0; i < s->n_layer; kept += layer_bytes(s, i++)) copies->kept_at[i] = kept;
+    for (int i = s->n_layer - 1; i >= n_turns(s); i--)
+        copies->staged_at[i] = end -= layer_bytes(s, i);
 }
 
 static int32_t *free_stack(int32_t n) {
@@ -61,10 +87,11 @@ kt_status kt__f16_copies_create(const kt__kv_shape *shape, int64_t n_pages, kt__
     kt__f16_copies *copies = kt__calloc(1, sizeof *copies);
     if (!copies) return kt__fail_nomem(err, "the f16 pages", sizeof *copies);
     copies->shape = *shape;
-    copies->k_bytes = part_bytes(shape->head_dim_k);
-    copies->v_bytes = part_bytes(shape->head_dim_v);
-    copies->layer_bytes = kt__f16_copies_staged_bytes(shape);
+    copies->kept_slot = kt__f16_copies_kept_bytes(shape);
+    copies->staged_slot = kt__f16_copies_staged_bytes(shape);
     copies->room = room;
+    copies->kept_at = kt__calloc((size_t)shape->n_layer, sizeof *copies->kept_at);
+    copies->staged_at = kt__calloc((size_t)shape->n_layer, sizeof *copies->staged_at);
     copies->slot_of = kt__malloc((size_t)n_pages * sizeof *copies->slot_of);
     copies->n_holders = kt__calloc((size_t)n_pages, sizeof *copies->n_holders);
     copies->page_of = kt__calloc((size_t)room.n_kept + 1, sizeof *copies->page_of);
@@ -72,18 +99,18 @@ kt_status kt__f16_copies_create(const kt__kv_shape *shape, int64_t n_pages, kt__
     copies->free_kept = free_stack(room.n_kept);
     copies->free_staged = free_stack(room.n_staged);
     if (!copies->slot_of || !copies->n_holders || !copies->page_of || !copies->used_at ||
-        !copies->free_kept || !copies->free_staged) {
+        !copies->free_kept || !copies->free_staged || !copies->kept_at || !copies->staged_at) {
         status = kt__fail_nomem(err, "the lists of f16 pages", (size_t)n_pages * sizeof(int32_t));
         goto out;
     }
+    place_layers(copies);
     for (int64_t i = 0; i < n_pages; i++) copies->slot_of[i] = NONE;
     for (int32_t i = 0; i < room.n_kept; i++) copies->page_of[i] = NONE;
     copies->n_free_kept = room.n_kept;
     copies->n_free_staged = room.n_staged;
-    KT__TRY(map_slots(kt__f16_copies_kept_bytes(shape), room.n_kept, &copies->kept,
-                      &copies->kept_bytes, err));
+    KT__TRY(map_slots(copies->kept_slot, room.n_kept, &copies->kept, &copies->kept_bytes, err));
     KT__TRY(
-        map_slots(copies->layer_bytes, room.n_staged, &copies->staged, &copies->staged_bytes, err));
+        map_slots(copies->staged_slot, room.n_staged, &copies->staged, &copies->staged_bytes, err));
     *out = copies;
     copies = NULL;
 out:
@@ -95,6 +122,8 @@ void kt__f16_copies_destroy(kt__f16_copies *copies) {
     if (!copies) return;
     if (copies->kept) kt__pages_free(copies->kept, copies->kept_bytes);
     if (copies->staged) kt__pages_free(copies->staged, copies->staged_bytes);
+    kt__free(copies->kept_at);
+    kt__free(copies->staged_at);
     kt__free(copies->slot_of);
     kt__free(copies->n_holders);
     kt__free(copies->page_of);
@@ -190,12 +219,12 @@ bool kt__f16_copy_is_held(const kt__f16_copies *copies, int32_t page) {
 static uint8_t *head_base(const kt__f16_copies *copies, int32_t page, int layer, int head) {
     int32_t slot = copies->slot_of[page];
     if (slot == NONE) return NULL;
-    size_t in_layer = (size_t)head * (copies->k_bytes + copies->v_bytes);
+    kt__kv_heads heads = kt__kv_heads_of(&copies->shape, layer);
+    size_t in_layer = (size_t)head * (part_bytes(heads.dim_k) + part_bytes(heads.dim_v));
     if (slot >= copies->room.n_kept)
-        return copies->staged + (size_t)(slot - copies->room.n_kept) * copies->layer_bytes +
-               in_layer;
-    size_t index = (size_t)slot * (size_t)copies->shape.n_layer + (size_t)layer;
-    return copies->kept + index * copies->layer_bytes + in_layer;
+        return copies->staged + (size_t)(slot - copies->room.n_kept) * copies->staged_slot +
+               copies->staged_at[layer] + in_layer;
+    return copies->kept + (size_t)slot * copies->kept_slot + copies->kept_at[layer] + in_layer;
 }
 
 kt__f16 *kt__f16_copy_k(const kt__f16_copies *copies, int32_t page, int layer, int head) {
@@ -205,5 +234,6 @@ kt__f16 *kt__f16_copy_k(const kt__f16_copies *copies, int32_t page, int layer, i
 
 kt__f16 *kt__f16_copy_v(const kt__f16_copies *copies, int32_t page, int layer, int head) {
     uint8_t *base = head_base(copies, page, layer, head);
-    return base ? (kt__f16 *)(void *)(base + copies->k_bytes) : NULL;
+    size_t k_bytes = part_bytes(kt__kv_heads_of(&copies->shape, layer).dim_k);
+    return base ? (kt__f16 *)(void *)(base + k_bytes) : NULL;
 }

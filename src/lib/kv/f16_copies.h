@@ -1,8 +1,8 @@
 /* The f16 copies of pages: keys and values in f16, while their page is written or read so.
  *
  * Owns: their memory, and which page has which slot of it. A kept slot holds all layers of a page;
- * a staged one holds one layer, is used for each in turn, and only for what is not f16 anyway. A
- * kept slot that nobody holds stays with its page until another page needs it, the longest unused
+ * a staged one holds one layer, is used for each in turn, and only for what is not f16 anyway (the
+ * layers that others read again have places of their own in it). A kept slot that nobody holds stays with its page until another page needs it, the longest unused
  * first. Threads as kv/kv.h, its user. */
 #ifndef KT_KV_F16_COPIES_H
 #define KT_KV_F16_COPIES_H

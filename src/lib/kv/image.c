@@ -33,7 +33,7 @@ enum {
     AT_HEADER_BYTES = 24,
     AT_ELEM_BYTES = 28,
     AT_BINDING = 32,
-    AT_SHAPE = AT_BINDING + KT__KV_IMAGE_BINDING, /* 4 x u32 */
+    AT_SHAPE = AT_BINDING + KT__KV_IMAGE_BINDING, /* 4 x 2 x u16 */
     AT_PAGE_POS = AT_SHAPE + 16,
     AT_N_POS = AT_PAGE_POS + 8,
     AT_N_LOGITS = AT_N_POS + 8,
@@ -134,34 +134,51 @@ static uint8_t *clear_quantised(uint8_t *at, size_t bytes) {
     return at + bytes;
 }
 
+/* One head's keys and values of a block; returns where they end. */
+static uint8_t *clear_head(const kt__kv_shape *s, int layer, uint8_t *at, int n_used) {
+    kt__kv_form k_form = kt__kv_k_form(s, layer);
+    kt__kv_heads heads = kt__kv_heads_of(s, layer);
+    at = k_form == KT__KV_F16 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, heads.dim_k, n_used)
+                              : clear_quantised(at, kt__quantised_k_bytes(k_form, heads.dim_k));
+    if (s->v_form == KT__KV_F16)
+        return (uint8_t *)clear_v((kt__f16 *)(void *)at, heads.dim_v, n_used);
+    return clear_quantised(at, kt__quantised_v_bytes(s->v_form, heads.dim_v));
+}
+
 void kt__kv_block_clear_tail(const kt__kv_shape *s, void *block, int n_used) {
     uint8_t *at = block;
-    for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
-        kt__kv_form k_form = kt__kv_k_form(s, i / s->n_head_kv);
-        at = k_form == KT__KV_F16
-                 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
-                 : clear_quantised(at, kt__quantised_k_bytes(k_form, s->head_dim_k));
-        at = s->v_form == KT__KV_F16
-                 ? (uint8_t *)clear_v((kt__f16 *)(void *)at, s->head_dim_v, n_used)
-                 : clear_quantised(at, kt__quantised_v_bytes(s->v_form, s->head_dim_v));
-    }
+    for (int layer = 0; layer < s->n_layer; layer++)
+        for (int i = 0; i < kt__kv_heads_of(s, layer).n; i++) at = clear_head(s, layer, at, n_used);
 }
 
 static void clear_f16_tail(const kt__kv_shape *s, void *f16, int n_used) {
     kt__f16 *at = f16;
-    for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
-        if (kt__kv_k_form(s, i / s->n_head_kv) != KT__KV_F16)
-            at = clear_k(at, s->head_dim_k, n_used);
-        if (s->v_form != KT__KV_F16) at = clear_v(at, s->head_dim_v, n_used);
+    for (int layer = 0; layer < s->n_layer; layer++) {
+        kt__kv_heads heads = kt__kv_heads_of(s, layer);
+        for (int i = 0; i < heads.n; i++) {
+            if (kt__kv_k_form(s, layer) != KT__KV_F16) at = clear_k(at, heads.dim_k, n_used);
+            if (s->v_form != KT__KV_F16) at = clear_v(at, heads.dim_v, n_used);
+        }
     }
 }
 
 /* ---- writing ---- */
 
+enum { N_DIMS = 8 };
+
+/* Of the layers, then of those among them with other heads. */
+static void dims_of(const kt__kv_shape *s, uint64_t dims[N_DIMS]) {
+    uint64_t n_other = 0;
+    for (int i = 0; i < s->n_layer; i++) n_other += kt__kv_has_others(s, i);
+    const int all[N_DIMS] = {s->n_layer,    (int)n_other,   s->n_head_kv,  s->other.n,
+                             s->head_dim_k, s->other.dim_k, s->head_dim_v, s->other.dim_v};
+    for (int i = 0; i < N_DIMS; i++) dims[i] = (uint64_t)all[i];
+}
+
 static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, const layout *l,
                           uint8_t out[HEADER_BYTES]) {
-    const uint32_t dims[] = {(uint32_t)shape->n_layer, (uint32_t)shape->n_head_kv,
-                             (uint32_t)shape->head_dim_k, (uint32_t)shape->head_dim_v};
+    uint64_t dims[N_DIMS];
+    dims_of(shape, dims);
     memset(out, 0, HEADER_BYTES);
     memcpy(out, magic, sizeof magic);
     kt__le_put(out + AT_VERSION, version_of(shape), 4);
@@ -169,7 +186,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     kt__le_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
     kt__le_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
     memcpy(out + AT_BINDING, image->binding, sizeof image->binding);
-    for (int i = 0; i < 4; i++) kt__le_put(out + AT_SHAPE + 4 * i, dims[i], 4);
+    for (int i = 0; i < N_DIMS; i++) kt__le_put(out + AT_SHAPE + 2 * i, dims[i], 2);
     kt__le_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
     kt__le_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
     kt__le_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
@@ -357,12 +374,12 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
 }
 
 static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
-    const int dims[] = {f->shape.n_layer, f->shape.n_head_kv, f->shape.head_dim_k,
-                        f->shape.head_dim_v};
+    uint64_t dims[N_DIMS];
+    dims_of(&f->shape, dims);
     bool same = kt__le_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
                 kt__le_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
                 kt__le_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
-    for (int i = 0; i < 4; i++) same &= kt__le_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
+    for (int i = 0; i < N_DIMS; i++) same &= kt__le_get(h + AT_SHAPE + 2 * i, 2) == dims[i];
     if (same) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, f->path, AT_SHAPE,
                        "a session of a model with other layers, heads or K/V type");

@@ -19,8 +19,7 @@ enum {
 
 struct kt__kv {
     kt__kv_shape shape;
-    size_t *layer_at;    /* [n_layer] where a layer begins, of the page's bytes */
-    size_t v_head_bytes; /* one head's values of a page */
+    size_t *layer_at; /* [n_layer] where a layer begins, of the page's bytes */
     size_t page_bytes;
     int slab_shift; /* log2 of the pages of a slab */
     uint8_t *base;
@@ -46,13 +45,15 @@ struct kt__kv {
 /* One head's part of a page, without padding. */
 static size_t k_plain_bytes(const kt__kv_shape *s, int layer) {
     kt__kv_form form = kt__kv_k_form(s, layer);
-    if (form != KT__KV_F16) return kt__quantised_k_bytes(form, s->head_dim_k);
-    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
+    int dim = kt__kv_heads_of(s, layer).dim_k;
+    if (form != KT__KV_F16) return kt__quantised_k_bytes(form, dim);
+    return (size_t)dim * KT__PAGE_POS * sizeof(kt__f16);
 }
 
-static size_t v_plain_bytes(const kt__kv_shape *s) {
-    if (s->v_form != KT__KV_F16) return kt__quantised_v_bytes(s->v_form, s->head_dim_v);
-    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
+static size_t v_plain_bytes(const kt__kv_shape *s, int layer) {
+    int dim = kt__kv_heads_of(s, layer).dim_v;
+    if (s->v_form != KT__KV_F16) return kt__quantised_v_bytes(s->v_form, dim);
+    return (size_t)dim * KT__PAGE_POS * sizeof(kt__f16);
 }
 
 /* Whole cache lines, but halves of them in 4 bits, where a head's scales take half a line. */
@@ -64,12 +65,13 @@ static size_t k_head_bytes(const kt__kv_shape *s, int layer) {
     return pad_part(kt__kv_k_form(s, layer), k_plain_bytes(s, layer));
 }
 
-static size_t v_head_bytes(const kt__kv_shape *s) {
-    return pad_part(s->v_form, v_plain_bytes(s));
+static size_t v_head_bytes(const kt__kv_shape *s, int layer) {
+    return pad_part(s->v_form, v_plain_bytes(s, layer));
 }
 
 static size_t layer_bytes(const kt__kv_shape *s, int layer) {
-    return (k_head_bytes(s, layer) + v_head_bytes(s)) * (size_t)s->n_head_kv;
+    size_t n = (size_t)kt__kv_heads_of(s, layer).n;
+    return (k_head_bytes(s, layer) + v_head_bytes(s, layer)) * n;
 }
 
 size_t kt__kv_page_bytes(const kt__kv_shape *s) {
@@ -146,7 +148,6 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     kt__kv *kv = kt__calloc(1, sizeof *kv);
     if (!kv) return kt__fail_nomem(err, "the K/V store", sizeof *kv);
     kv->shape = *shape;
-    kv->v_head_bytes = v_head_bytes(shape);
     kv->page_bytes = kt__kv_page_bytes(shape);
     kv->slab_shift = slab_shift_for(kv->page_bytes);
     kv->n_pages = n_pages;
@@ -216,9 +217,10 @@ static uint8_t *own_part(const kt__kv *kv, int32_t page, int layer, int head, bo
     size_t place = (size_t)place_of(kv, page);
     size_t slab = place >> kv->slab_shift, n = (size_t)1 << kv->slab_shift;
     size_t index = place & (n - 1), k_bytes = k_head_bytes(&kv->shape, layer);
-    size_t at = kv->layer_at[layer] + (size_t)head * (k_bytes + kv->v_head_bytes);
+    size_t v_bytes = v_head_bytes(&kv->shape, layer);
+    size_t at = kv->layer_at[layer] + (size_t)head * (k_bytes + v_bytes);
     uint8_t *base = kv->base + (slab * kv->page_bytes + at) * n;
-    return values ? base + k_bytes * n + index * kv->v_head_bytes : base + index * k_bytes;
+    return values ? base + k_bytes * n + index * v_bytes : base + index * k_bytes;
 }
 
 static uint8_t *k_part(const kt__kv *kv, int32_t page, int layer, int head) {
@@ -270,7 +272,8 @@ const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv) {
 size_t kt__kv_block_bytes(const kt__kv_shape *s) {
     size_t bytes = 0;
     for (int layer = 0; layer < s->n_layer; layer++)
-        bytes += (k_plain_bytes(s, layer) + v_plain_bytes(s)) * (size_t)s->n_head_kv;
+        bytes += (k_plain_bytes(s, layer) + v_plain_bytes(s, layer)) *
+                 (size_t)kt__kv_heads_of(s, layer).n;
     return bytes;
 }
 
@@ -283,11 +286,11 @@ static void part_copy(void *part, void *block, size_t n, bool out) {
 /* Between the page and a block: its own parts, or the f16 copy of what is f16 anyway. */
 static void block_copy(const kt__kv *kv, int32_t page, uint8_t *at, bool out) {
     const kt__kv_shape *s = &kv->shape;
-    size_t v_bytes = v_plain_bytes(s);
     for (int layer = 0; layer < s->n_layer; layer++) {
-        size_t k_bytes = k_plain_bytes(s, layer);
+        size_t k_bytes = k_plain_bytes(s, layer), v_bytes = v_plain_bytes(s, layer);
+        int n = kt__kv_heads_of(s, layer).n;
         bool k_f16 = kt__kv_k_form(s, layer) == KT__KV_F16, v_f16 = s->v_form == KT__KV_F16;
-        for (int head = 0; head < s->n_head_kv; head++, at += k_bytes + v_bytes) {
+        for (int head = 0; head < n; head++, at += k_bytes + v_bytes) {
             part_copy(k_f16 ? (void *)kt__kv_k(kv, page, layer, head)
                             : k_part(kv, page, layer, head),
                       at, k_bytes, out);
@@ -312,18 +315,19 @@ void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
 
 static size_t f16_k_bytes(const kt__kv_shape *s, int layer) {
     if (kt__kv_k_form(s, layer) == KT__KV_F16) return 0;
-    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
+    return (size_t)kt__kv_heads_of(s, layer).dim_k * KT__PAGE_POS * sizeof(kt__f16);
 }
 
-static size_t f16_v_bytes(const kt__kv_shape *s) {
+static size_t f16_v_bytes(const kt__kv_shape *s, int layer) {
     if (s->v_form == KT__KV_F16) return 0;
-    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
+    return (size_t)kt__kv_heads_of(s, layer).dim_v * KT__PAGE_POS * sizeof(kt__f16);
 }
 
 size_t kt__kv_f16_copy_bytes(const kt__kv_shape *s) {
     size_t bytes = 0;
     for (int layer = 0; layer < s->n_layer; layer++)
-        bytes += (f16_k_bytes(s, layer) + f16_v_bytes(s)) * (size_t)s->n_head_kv;
+        bytes += (f16_k_bytes(s, layer) + f16_v_bytes(s, layer)) *
+                 (size_t)kt__kv_heads_of(s, layer).n;
     return bytes;
 }
 
@@ -345,10 +349,10 @@ void kt__kv_f16_copy_drop(kt__kv *kv, int32_t page) {
 
 /* Between the page's f16 copy and one block of memory; the page has one. */
 static void f16_copy(const kt__kv *kv, int32_t page, uint8_t *piece, bool out) {
-    size_t v_bytes = f16_v_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        size_t k_bytes = f16_k_bytes(&kv->shape, layer);
-        for (int head = 0; head < kv->shape.n_head_kv; head++, piece += k_bytes + v_bytes) {
+        size_t k_bytes = f16_k_bytes(&kv->shape, layer), v_bytes = f16_v_bytes(&kv->shape, layer);
+        int n = kt__kv_heads_of(&kv->shape, layer).n;
+        for (int head = 0; head < n; head++, piece += k_bytes + v_bytes) {
             void *k = kt__f16_copy_k(kv->copies, page, layer, head);
             void *v = kt__f16_copy_v(kv->copies, page, layer, head);
             if (k_bytes) memcpy(out ? piece : k, out ? k : piece, k_bytes);
@@ -558,10 +562,10 @@ static bool is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_t i
 /* Everything of a page that is written: its f16 copy, or its own parts in f16. */
 static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
     size_t page_f16 = KT__PAGE_POS * sizeof(kt__f16);
-    size_t k_bytes = (size_t)kv->shape.head_dim_k * page_f16;
-    size_t v_bytes = (size_t)kv->shape.head_dim_v * page_f16;
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        for (int head = 0; head < kv->shape.n_head_kv; head++) {
+        kt__kv_heads heads = kt__kv_heads_of(&kv->shape, layer);
+        size_t k_bytes = (size_t)heads.dim_k * page_f16, v_bytes = (size_t)heads.dim_v * page_f16;
+        for (int head = 0; head < heads.n; head++) {
             memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head), k_bytes);
             memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head), v_bytes);
         }

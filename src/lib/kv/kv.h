@@ -15,7 +15,7 @@
  * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or quantised, then V, f16
  * [page][16][head_dim_v] or quantised, each page's part 64-byte aligned. A sequence that grows
  * undisturbed takes consecutive pages, so that a split's keys are one linear stream, and its values
- * another. Memory is reserved as address space and touched as pages are used. */
+ * another. Layers may have heads of two numbers and sizes. Memory is reserved as address space and touched as pages are used. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 

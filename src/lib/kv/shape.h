@@ -14,14 +14,31 @@ enum {
     KT__MIGRATION_PAGES = 4 /* that leave a tail together: 64 positions */
 };
 
+/* A layer's heads. */
+typedef struct kt__kv_heads {
+    int n, dim_k, dim_v;
+} kt__kv_heads;
+
 typedef struct kt__kv_shape {
     int n_layer, n_head_kv, head_dim_k, head_dim_v;
+    kt__kv_heads other;                      /* of some layers, if there are any: */
+    uint64_t others[KT__KV_LAYERS_MAX / 64]; /* their bits */
+    int n_reread; /* of the last layers: their f16 pages are read after the next layer's are written */
     kt__kv_form k_form, v_form;
     int n_tail;     /* pages before a query's own that it reads in f16 as well */
     bool first_f16; /* and page 0, always */
     uint64_t f16_keys[KT__KV_LAYERS_MAX / 64]; /* bits of layers whose keys are f16 anyway */
     size_t state_bytes; /* of a sequence's recurrent layers; 0: there are none */
 } kt__kv_shape;
+
+static inline bool kt__kv_has_others(const kt__kv_shape *shape, int layer) {
+    return shape->others[layer / 64] >> (layer % 64) & 1;
+}
+
+static inline kt__kv_heads kt__kv_heads_of(const kt__kv_shape *shape, int layer) {
+    if (kt__kv_has_others(shape, layer)) return shape->other;
+    return (kt__kv_heads){shape->n_head_kv, shape->head_dim_k, shape->head_dim_v};
+}
 
 static inline bool kt__kv_is_quantised(const kt__kv_shape *shape) {
     return shape->k_form != KT__KV_F16 || shape->v_form != KT__KV_F16;

@@ -11,7 +11,8 @@
 kt_status kt__factors_supported(const kt__net *net, kt_error *err) {
     const kt__features none = KT__F_PARALLEL | KT__F_CENTRED | KT__F_NORM_ROTATED |
                               KT__F_QK_NORM_ROWS | KT__F_EXPERTS | KT__F_ENCODER |
-                              KT__F_SHORT_CONV | KT__F_DELTA | KT__F_MAMBA | KT__F_LATENT;
+                              KT__F_SHORT_CONV | KT__F_DELTA | KT__F_MAMBA | KT__F_LATENT |
+                              KT__F_LOCAL_HEADS;
     if (!(net->hp.features & none)) return KT_OK;
     return kt__fail(err, KT_E_UNSUPPORTED,
                     "training is not written for the %s architecture's layers yet; its adapters "
@@ -33,7 +34,7 @@ static void tensor_shape(const kt__net *net, kt__factor *f) {
     int n_row;
     f->n_row = 0;
     for (int s = 0; s < f->n_sites; s++) {
-        kt__lora_shape(net, (kt__lora_site)((int)f->site + s), &n_row, &f->n_col);
+        kt__lora_shape(net, f->block, (kt__lora_site)((int)f->site + s), &n_row, &f->n_col);
         f->site_row0[s] = f->n_row;
         f->n_row += n_row;
     }

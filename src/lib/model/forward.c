@@ -165,9 +165,10 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     int ff = whole_blocks(ff_cols(hp));
     bytes[KT__BUF_X] = n * (size_t)hp->d_model * f;
     bytes[KT__BUF_TMP] = bytes[KT__BUF_X];
-    bytes[KT__BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
+    const kt__layer_sizes wide = kt__hparams_widest(hp);
+    bytes[KT__BUF_Q] = n * (size_t)hp->n_head * (size_t)wide.head_dim_k * f;
     bytes[KT__BUF_Q_CODES] = p->keys_quantised
-                                 ? n * (size_t)hp->n_head * kt__query_code_bytes(hp->head_dim_k)
+                                 ? n * (size_t)hp->n_head * kt__query_code_bytes(wide.head_dim_k)
                                  : 0;
     bytes[KT__BUF_ATTN] = n * (size_t)kt__hparams_mixed(hp) * f;
     bytes[KT__BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
@@ -224,6 +225,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .head_dim_v = hp->head_dim_v,
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
+        .local = {hp->local.head_dim_k, hp->local.head_dim_v, hp->n_head, hp->local.n_head_kv},
         .n_ctx = params->n_ctx,
         .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
         .state_dim = hp->state_dim,

@@ -367,6 +367,24 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
     return features;
 }
 
+kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer) {
+    kt__layer_sizes sizes = {hp->n_head_kv, hp->head_dim_k, hp->head_dim_v, hp->d_ff};
+    if (!(hp->features & KT__F_LOCAL_HEADS) || !kt__hparams_is_local(hp, layer)) return sizes;
+    sizes = hp->local;
+    sizes.d_ff = hp->d_ff;
+    return sizes;
+}
+
+static int larger_of(int a, int b) {
+    return a > b ? a : b;
+}
+
+kt__layer_sizes kt__hparams_widest(const kt__hparams *hp) {
+    return (kt__layer_sizes){larger_of(hp->n_head_kv, hp->local.n_head_kv),
+                             larger_of(hp->head_dim_k, hp->local.head_dim_k),
+                             larger_of(hp->head_dim_v, hp->local.head_dim_v), hp->d_ff};
+}
+
 bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
     if (hp->window <= 0 || hp->window_period <= 0) return false;
     if (hp->has_pattern) return hp->pattern[layer];

@@ -17,6 +17,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
                            kt_error *err) KT_CHECKED;
 /* What a layer's program does: as the features, but that a layer may be without experts. */
 kt__features kt__hparams_features_of(const kt__hparams *hp, int layer);
+kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer);
 /* Whether a layer attends through the sliding window. */
 bool kt__hparams_is_local(const kt__hparams *hp, int layer);
 /* Whether a layer's queries and keys are rotated. */

@@ -55,7 +55,8 @@ int kt__hparams_channels(const kt__hparams *hp) {
 }
 
 int kt__hparams_mixed(const kt__hparams *hp) {
-    int wide = hp->head_dim_v > hp->head_dim_v_full ? hp->head_dim_v : hp->head_dim_v_full;
+    int wide = kt__hparams_widest(hp).head_dim_v;
+    if (wide < hp->head_dim_v_full) wide = hp->head_dim_v_full;
     int heads = hp->n_head * wide, inner = kt__hparams_inner(hp);
     return heads > inner ? heads : inner;
 }

@@ -77,6 +77,8 @@ typedef uint64_t kt__features;
 #define KT__F_GLOBAL_FIRST \
     (UINT64_C(1)           \
      << 43) /* with a sliding window: of each period the first layer has none, not the last */
+#define KT__F_LOCAL_HEADS \
+    (UINT64_C(1) << 44) /* layers with a sliding window have heads of other numbers and sizes */
 #define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {
@@ -116,10 +118,16 @@ typedef struct kt__rope_params {
     int64_t orig_ctx;
 } kt__rope_params;
 
+/* What layers of one model may have of different sizes. */
+typedef struct kt__layer_sizes {
+    int n_head_kv, head_dim_k, head_dim_v, d_ff;
+} kt__layer_sizes;
+
 typedef struct kt__hparams {
     const char *arch;
     kt__features features;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
+    kt__layer_sizes local; /* with KT__F_LOCAL_HEADS, of layers with a sliding window; d_ff is 0 */
     int n_expert, n_expert_used; /* 0: none */
     int d_ff_expert, d_ff_shared;
     float expert_scale; /* of the shares */
@@ -157,6 +165,8 @@ typedef struct kt__hparams {
     kt__rope_params rope;
 } kt__hparams;
 
+/* The largest of each of the layers' sizes. */
+kt__layer_sizes kt__hparams_widest(const kt__hparams *hp);
 /* Numbers that a recurrent layer's heads make of a token. */
 int kt__hparams_inner(const kt__hparams *hp);
 /* Channels of a recurrent layer's convolution. */

@@ -10,8 +10,9 @@ _Static_assert((int)KT__KV_LAYERS_MAX == (int)KT__MAX_LAYERS, "layers");
 
 static double bias_length(const kt__net *net, int layer) {
     const float *bias = net->layers[layer].bk;
+    const kt__layer_sizes *of = &net->layers[layer].sizes;
     double sum = 0;
-    for (int i = 0; bias && i < net->hp.n_head_kv * net->hp.head_dim_k; i++)
+    for (int i = 0; bias && i < of->n_head_kv * of->head_dim_k; i++)
         sum += (double)bias[i] * (double)bias[i];
     return sqrt(sum);
 }

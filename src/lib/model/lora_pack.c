@@ -18,12 +18,13 @@ typedef struct packer {
     kt_error *err;
 } packer;
 
-void kt__lora_shape(const kt__net *net, kt__lora_site site, int *n_row, int *n_col) {
+void kt__lora_shape(const kt__net *net, int block, kt__lora_site site, int *n_row, int *n_col) {
     const kt__hparams *hp = &net->hp;
-    int d = hp->d_model, ff = hp->d_ff, o = hp->n_head * hp->head_dim_v;
-    const int rows[KT__SITES] = {[KT__SITE_Q] = hp->n_head * hp->head_dim_k,
-                                 [KT__SITE_K] = hp->n_head_kv * hp->head_dim_k,
-                                 [KT__SITE_V] = hp->n_head_kv * hp->head_dim_v,
+    const kt__layer_sizes of = kt__hparams_sizes(hp, block < hp->n_layer ? block : 0);
+    int d = hp->d_model, ff = of.d_ff, o = hp->n_head * of.head_dim_v;
+    const int rows[KT__SITES] = {[KT__SITE_Q] = hp->n_head * of.head_dim_k,
+                                 [KT__SITE_K] = of.n_head_kv * of.head_dim_k,
+                                 [KT__SITE_V] = of.n_head_kv * of.head_dim_v,
                                  [KT__SITE_ATTN_OUT] = d,
                                  [KT__SITE_GATE] = ff,
                                  [KT__SITE_UP] = ff,
@@ -45,7 +46,7 @@ static kt_status bad_part(const packer *p, const kt__lora_part *part, kt_status 
 static int rows_of_sites(const packer *p, const kt__lora_part *part) {
     int rows = 0, n_row, n_col;
     for (int s = 0; s < part->n_sites; s++) {
-        kt__lora_shape(p->net, (kt__lora_site)((int)part->site + s), &n_row, &n_col);
+        kt__lora_shape(p->net, part->block, (kt__lora_site)((int)part->site + s), &n_row, &n_col);
         rows += n_row;
     }
     return rows;
@@ -54,7 +55,7 @@ static int rows_of_sites(const packer *p, const kt__lora_part *part) {
 static kt_status check_part(const packer *p, const kt__lora_part *part) {
     int n_row, n_col, rows = rows_of_sites(p, part);
     const kt__weight *a = &part->a, *b = &part->b;
-    kt__lora_shape(p->net, part->site, &n_row, &n_col);
+    kt__lora_shape(p->net, part->block, part->site, &n_row, &n_col);
     if (a->n_row != b->n_col || a->n_row < 1)
         return kt__fail_at(p->err, KT_E_FORMAT, part->name, UINT64_MAX,
                            "%s: the adapter of '%s' has A of rank %d and B of rank %d", p->path,
@@ -164,7 +165,7 @@ static kt_status pack_part(packer *p, const kt__lora_part *part, float *row) {
         return bad_part(p, part, KT_E_FORMAT, "has weights that are too large");
     for (int s = 0; s < part->n_sites; s++, row0 += n_row) {
         kt__lora_site site = (kt__lora_site)((int)part->site + s);
-        kt__lora_shape(p->net, site, &n_row, &n_col);
+        kt__lora_shape(p->net, part->block, site, &n_row, &n_col);
         if (block->b[site].rank)
             return bad_part(p, part, KT_E_FORMAT, "is there twice, fused and apart");
         pack_b(p, part, row0, n_row, exponent, &like, row, &block->b[site]);

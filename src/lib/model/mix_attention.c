@@ -14,7 +14,7 @@ static const float *gated_rows(kt__fwd *fwd, const kt__layer *layer, const kt__a
     if (!(hp->features & KT__F_DELTA)) return NULL;
     fwd->ops->matmul(fwd->dev, &layer->wq, acts, NULL, NULL, NULL, KT__SITE_Q, both,
                      (size_t)layer->wq.n_row);
-    fwd->ops->split(fwd->dev, both, acts->n_tok, hp->n_head, hp->head_dim_k, rows,
+    fwd->ops->split(fwd->dev, both, acts->n_tok, hp->n_head, layer->sizes.head_dim_k, rows,
                     kt__fwd_f32(fwd, KT__BUF_GATE));
     return rows;
 }
@@ -58,9 +58,9 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .norm_rotated = hp->features & KT__F_NORM_ROTATED,
         .norm_eps = hp->norm_eps,
         .n_head = hp->n_head,
-        .n_head_kv = hp->n_head_kv,
-        .head_dim_k = hp->head_dim_k,
-        .head_dim_v = hp->head_dim_v,
+        .n_head_kv = layer->sizes.n_head_kv,
+        .head_dim_k = layer->sizes.head_dim_k,
+        .head_dim_v = layer->sizes.head_dim_v,
         .cs = kt__fwd_f32(fwd, layer->local ? KT__BUF_CS_LOCAL : KT__BUF_CS),
         .n_rot = layer->rotated ? hp->rope.n_rot : 0,
         .neox = !(hp->features & KT__F_ROPE_NORM),
@@ -85,9 +85,9 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .layer = kv_layer(fwd, layer),
         .both_ways = kt__fwd_is_encoder(fwd),
         .n_head = hp->n_head,
-        .n_head_kv = hp->n_head_kv,
-        .head_dim_k = hp->head_dim_k,
-        .head_dim_v = hp->head_dim_v,
+        .n_head_kv = layer->sizes.n_head_kv,
+        .head_dim_k = layer->sizes.head_dim_k,
+        .head_dim_v = layer->sizes.head_dim_v,
         .q = kt__fwd_f32(fwd, KT__BUF_Q),
         .q_codes = fwd->buf[KT__BUF_Q_CODES],
         .n_tok = b->n_tok,
@@ -101,7 +101,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
     fwd->ops->attention(fwd->dev, &attention);
     if (hp->features & KT__F_DELTA)
         fwd->ops->sigmoid_mul(fwd->dev, kt__fwd_f32(fwd, KT__BUF_GATE), b->n_tok,
-                              hp->n_head * hp->head_dim_v, kt__fwd_f32(fwd, KT__BUF_ATTN));
+                              hp->n_head * layer->sizes.head_dim_v, kt__fwd_f32(fwd, KT__BUF_ATTN));
     kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
 }
 
@@ -124,9 +124,8 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
 }
 
 static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
-    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, out->n_col, &out, 1);
     kt__fwd_lora_input(fwd, KT__INPUT_ATTN_OUT, KT__BUF_ACT0, &acts);
     fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_ATTN), fwd->batch.n_tok, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);

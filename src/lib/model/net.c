@@ -33,7 +33,7 @@ static const struct slot_row {
 #undef X
 };
 
-static int dim_of(const kt__hparams *hp, dim_id dim) {
+static int dim_of(const kt__hparams *hp, const kt__layer_sizes *of, dim_id dim) {
     switch (dim) {
 #define X(name, value, form) \
     case DIM_##name:         \
@@ -159,6 +159,7 @@ static bool has_place(const kt__hparams *hp, int layer, const struct slot_row *r
 
 bool kt__slot_shape_of(const kt__hparams *hp, int layer, kt__slot slot, kt__slot_shape *out) {
     const struct slot_row *row = &slots[slot];
+    const kt__layer_sizes sizes = kt__hparams_sizes(hp, layer);
     dim_form form = forms[row->rows];
     bool several = form == FORM_EXPERTS || form == FORM_HEADS;
     if (!has_place(hp, layer, row)) return false;
@@ -167,8 +168,8 @@ bool kt__slot_shape_of(const kt__hparams *hp, int layer, kt__slot slot, kt__slot
                             .n_dims = row->rows == DIM_ONE ? 1
                                       : several            ? 3
                                                            : 2,
-                            .n_cols = dim_of(hp, row->cols),
-                            .n_rows = dim_of(hp, row->rows),
+                            .n_cols = dim_of(hp, &sizes, row->cols),
+                            .n_rows = dim_of(hp, &sizes, row->rows),
                             .n_in = !several               ? 1
                                     : form == FORM_EXPERTS ? hp->n_expert
                                                            : hp->n_head,
@@ -196,7 +197,8 @@ static const float *floats_from(const float *v, int at) {
 static void split_qkv(const kt__hparams *hp, kt__layer *layer) {
     const kt__bound *t = layer->t;
     if (hp->features & KT__F_FUSED_QKV) {
-        int q = dim_of(hp, DIM_Q), k = dim_of(hp, DIM_K), v = dim_of(hp, DIM_V);
+        const kt__layer_sizes *of = &layer->sizes;
+        int q = dim_of(hp, of, DIM_Q), k = dim_of(hp, of, DIM_K), v = dim_of(hp, of, DIM_V);
         const float *bias = t[KT__SLOT_ATTN_QKV_BIAS].v;
         layer->wq = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, 0, q);
         layer->wk = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, q, k);
@@ -216,11 +218,12 @@ static void split_qkv(const kt__hparams *hp, kt__layer *layer) {
 
 static void split_glu(const kt__hparams *hp, kt__layer *layer) {
     const kt__bound *t = layer->t;
+    int ff = layer->sizes.d_ff;
     if (hp->features & KT__F_FUSED_GLU) {
-        layer->gate = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, 0, hp->d_ff);
-        layer->up = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, hp->d_ff, hp->d_ff);
+        layer->gate = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, 0, ff);
+        layer->up = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, ff, ff);
         layer->gate_bias = t[KT__SLOT_FFN_GATE_UP_BIAS].v;
-        layer->up_bias = floats_from(layer->gate_bias, hp->d_ff);
+        layer->up_bias = floats_from(layer->gate_bias, ff);
     } else {
         layer->gate = t[KT__SLOT_FFN_GATE].w;
         layer->up = t[KT__SLOT_FFN_UP].w;
@@ -360,6 +363,7 @@ static kt_status bind_layers(const binder *b) {
         return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
     for (int i = 0; i < net->hp.n_layer; i++) {
         net->layers[i].mixer = mixer_of(&net->hp, i);
+        net->layers[i].sizes = kt__hparams_sizes(&net->hp, i);
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
             kt_status status = bind_slot(b, i, (kt__slot)slot);
             if (status != KT_OK) return status;

@@ -37,6 +37,7 @@ typedef struct kt__bound {
 
 typedef struct kt__layer {
     kt__mixer_kind mixer;
+    kt__layer_sizes sizes;
     kt__bound t[KT__SLOT_COUNT];
     /* separate or as rows of the fused tensors; biases are NULL where there are none */
     kt__weight wq, wk, wv, gate, up,

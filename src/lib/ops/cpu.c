@@ -10,27 +10,60 @@
 
 enum { CACHE_LINE = 64 };
 
+/* Heads of attention, of which a model may have two kinds. */
+typedef struct head_sizes {
+    int dim_k, dim_v, n_kv, group;
+    int n_q; /* queries of a tile */
+} head_sizes;
+
+static head_sizes heads_of(int dim_k, int dim_v, int n_head, int n_kv) {
+    int group = n_head / n_kv;
+    return (head_sizes){dim_k, dim_v, n_kv, group, kt__attn_tile_tokens(group) * group};
+}
+
+/* The largest of what fn says of each kind of heads. */
+static size_t most_of_heads(const kt__dev_limits *lim, size_t (*fn)(const head_sizes *, void *),
+                            void *arg) {
+    head_sizes h = heads_of(lim->head_dim_k, lim->head_dim_v, lim->n_head, lim->n_head_kv);
+    size_t most = fn(&h, arg), other;
+    if (lim->local.n_head_kv == 0) return most;
+    h = heads_of(lim->local.head_dim_k, lim->local.head_dim_v, lim->local.n_head,
+                 lim->local.n_head_kv);
+    other = fn(&h, arg);
+    return other > most ? other : most;
+}
+
+/* running, split's, lo, hi and own */
+static size_t attn_floats(const head_sizes *h, void *arg) {
+    (void)arg;
+    return 2 * (size_t)h->n_q * ((size_t)h->dim_v + 2 + 16) + 2 * (size_t)h->n_q;
+}
+
+static size_t longest_head(const head_sizes *h, void *arg) {
+    (void)arg;
+    return (size_t)(h->dim_k > h->dim_v ? h->dim_k : h->dim_v);
+}
+
 /* Floats of a worker's tile: the largest of what qkv, glu and attention keep there. */
 static size_t tile_floats(const kt__dev_limits *lim, bool blas) {
-    int group = lim->n_head / lim->n_head_kv;
-    size_t n_q = (size_t)kt__attn_tile_tokens(group) * (size_t)group;
-    size_t attn = 2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) +
-                  2 * n_q; /* running, split's, lo, hi and own */
-    size_t head = (size_t)(lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v);
-    size_t qkv = (size_t)lim->n_tok * (head + 16);
+    size_t attn = most_of_heads(lim, attn_floats, NULL);
+    size_t qkv = (size_t)lim->n_tok * (most_of_heads(lim, longest_head, NULL) + 16);
     size_t glu = kt__glu_tile_floats(lim->n_tok, kt__glu_up_rows(blas));
     size_t most = attn > qkv ? attn : qkv;
     return (most > glu ? most : glu) + 64;
 }
 
+static size_t attn_scratch(const head_sizes *h, void *kernels) {
+    const kt__kernels *k = kernels;
+    return k->attn_scratch_bytes(h->n_q, h->dim_k, h->dim_v);
+}
+
 static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bool blas) {
-    int group = lim->n_head / lim->n_head_kv;
-    int n_q = kt__attn_tile_tokens(group) * group;
-    size_t attn = k->attn_scratch_bytes(n_q, lim->head_dim_k, lim->head_dim_v);
+    size_t attn = most_of_heads(lim, attn_scratch, (void *)(uintptr_t)k);
     size_t row = ((size_t)lim->n_col + 16) *
                  sizeof(float); /* a norm's output before quantisation */
     size_t most = attn > row ? attn : row;
-    int head = lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v;
+    int head = (int)most_of_heads(lim, longest_head, NULL);
     if (most < kt__quantise_scratch_bytes(head)) most = kt__quantise_scratch_bytes(head);
     size_t state = (size_t)KT__STATE_ROWS * (size_t)lim->state_dim * sizeof(float);
     if (most < state) most = state;
@@ -39,14 +72,16 @@ static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bo
     return kt__align_up(most > k->mm_scratch_bytes ? most : k->mm_scratch_bytes, CACHE_LINE);
 }
 
+static size_t split_floats(const head_sizes *h, void *n_tasks) {
+    size_t tasks = *(size_t *)n_tasks;
+    if (tasks < (size_t)h->n_kv) tasks = (size_t)h->n_kv;
+    return tasks * (size_t)h->n_q * ((size_t)h->dim_v + 2);
+}
+
 /* Room for the splits of a few tiles at the longest context; touched only when used. */
 static size_t partial_floats(const kt__dev_limits *lim, int n_threads) {
-    int group = lim->n_head / lim->n_head_kv;
-    size_t n_q = (size_t)kt__attn_tile_tokens(group) * (size_t)group;
-    size_t n_split = (size_t)(lim->n_ctx / KT__SPLIT_POS + 2);
-    size_t tasks = (size_t)n_threads * 4;
-    if (tasks < (size_t)lim->n_head_kv) tasks = (size_t)lim->n_head_kv;
-    return tasks * n_split * n_q * ((size_t)lim->head_dim_v + 2);
+    size_t n_split = (size_t)(lim->n_ctx / KT__SPLIT_POS + 2), tasks = (size_t)n_threads * 4;
+    return n_split * most_of_heads(lim, split_floats, &tasks);
 }
 
 static size_t gather_bytes(const kt__dev_limits *lim) {

@@ -355,6 +355,9 @@ typedef struct kt__ops {
 /* The largest sizes a device will be asked for. */
 typedef struct kt__dev_limits {
     int n_tok, n_col, head_dim_k, head_dim_v, n_head, n_head_kv; /* n_col: longest activation row */
+    struct {
+        int head_dim_k, head_dim_v, n_head, n_head_kv;
+    } local; /* heads of layers with a sliding window; zeros: they are as the others */
     int64_t n_ctx;
     int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
     int state_dim; /* of a delta net's keys; 0: there is none */

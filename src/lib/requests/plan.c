@@ -232,15 +232,21 @@ static int32_t n_states_for(const kt_model *model, const kt_engine_params *p, ui
     return 2 * p->n_parallel + p->n_seq_max + proposed + (int32_t)kept;
 }
 
+static uint64_t split_floats(const kt__hparams *hp, int n_head_kv, int dim_v, uint64_t tasks) {
+    if (n_head_kv == 0) return 0;
+    if (tasks < (uint64_t)n_head_kv) tasks = (uint64_t)n_head_kv;
+    return tasks * (uint64_t)(hp->n_head / n_head_kv) * ((uint64_t)dim_v + 2);
+}
+
 /* The device's own: a tile a worker, with the ends of what is not shared, and split attention's
  * partial results at full length. */
 static uint64_t device_bytes(const kt_model *model, const kt_engine_params *p) {
     const kt__hparams *hp = &model->net->hp;
     uint64_t threads = (uint64_t)kt__pool_size(model->ctx->pool), tasks = threads * 4;
-    if (tasks < (uint64_t)hp->n_head_kv) tasks = (uint64_t)hp->n_head_kv;
     uint64_t splits = (uint64_t)(p->n_ctx / KT__SPLIT_POS + 2);
-    uint64_t group = (uint64_t)(hp->n_head / hp->n_head_kv);
-    uint64_t partial = tasks * splits * group * ((uint64_t)hp->head_dim_v + 2) * sizeof(float);
+    uint64_t global = split_floats(hp, hp->n_head_kv, hp->head_dim_v, tasks);
+    uint64_t local = split_floats(hp, hp->local.n_head_kv, hp->local.head_dim_v, tasks);
+    uint64_t partial = splits * (global > local ? global : local) * sizeof(float);
     return threads * ((2u << 20) + kt__pages_unit() - 1) + partial;
 }
 

@@ -22,7 +22,7 @@ static const char *const prefixes[] = {"model.language_model.",
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
 int64_t kt__plan_dim_of(const planner *p, plan_dim dim) {
-    const plan_sizes *hp = &p->sizes;
+    const plan_sizes *hp = &p->sizes, *of = hp;
     switch (dim) {
 #define X(name, value, form) \
     case DIM_##name:         \

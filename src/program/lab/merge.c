@@ -75,10 +75,10 @@ static void find_rows(const merger *m, int block, kt__lora_site site, merged_sit
     while (n_sites == 0) {
         char name[64];
         kt__lora_site_tensor(m->net, block, (kt__lora_site)--first, name, &n_sites);
-        kt__lora_shape(m->net, (kt__lora_site)first, &n_row, &n_col);
+        kt__lora_shape(m->net, block, (kt__lora_site)first, &n_row, &n_col);
         out->row0 += n_row;
     }
-    kt__lora_shape(m->net, site, &out->n_row, &n_col);
+    kt__lora_shape(m->net, block, site, &out->n_row, &n_col);
 }
 
 static kt_status list_sites(merger *m, kt_error *err) {

@@ -52,7 +52,7 @@ static kt_status do_site(synth_lora *s, int block, kt__lora_site site, matrix_fn
     kt__lora_site_tensor(s->net, block, site, base, &n_sites);
     if (n_sites == 0) return KT_OK;
     for (int i = 0; i < n_sites; i++) {
-        kt__lora_shape(s->net, (kt__lora_site)((int)site + i), &n_row, &n_col);
+        kt__lora_shape(s->net, block, (kt__lora_site)((int)site + i), &n_row, &n_col);
         rows += n_row;
     }
     snprintf(name, sizeof name, "%s.lora_a", base);
@@ -103,8 +103,9 @@ out:
 
 static int longest_row(const kt__net *net) {
     int n_row, n_col, most = net->hp.d_model;
-    for (int s = 0; s < KT__SITE_HIDDEN; s++) {
-        kt__lora_shape(net, (kt__lora_site)s, &n_row, &n_col);
+    for (int i = 0; i < net->hp.n_layer * KT__SITE_HIDDEN; i++) {
+        kt__lora_site site = (kt__lora_site)(i % KT__SITE_HIDDEN);
+        kt__lora_shape(net, i / KT__SITE_HIDDEN, site, &n_row, &n_col);
         if (n_col > most) most = n_col;
     }
     return most;
