@@ -159,12 +159,41 @@ static void test_worst_cases(void **state) {
     kt__tokenizer_free(tok);
 }
 
+/* Gemma 4: the first of a list of merges, over lines; a run of line ends that is a token is that token. */
+static void test_merges_over_lines(void **state) {
+    (void)state;
+    static const char *const texts[] = {"a b", "b c", LB " ab", "\n \n", LB " " LB};
+    kt_error err;
+    spm_vocab(&sv, true);
+    sv.v.model = "gemma4";
+    sv.v.scores = NULL;
+    int32_t c = vocab_add_plain(&sv, "c", KT__TOK_NORMAL), nl = vocab_id(&sv, "<0x0A>");
+    int32_t bc = vocab_add_plain(&sv, "bc", KT__TOK_NORMAL);
+    int32_t lb_ab = vocab_add_plain(&sv, LB "ab", KT__TOK_NORMAL);
+    int32_t three = vocab_add_plain(&sv, "\n\n\n", KT__TOK_NORMAL);
+    kt__tokenizer *none = NULL;
+    assert_int_equal(kt__tokenizer_new(&sv.v, &none, &err), KT_E_FORMAT);
+    assert_non_null(strstr(err.message, "needs merges"));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        sv.merges[sv.v.n_merges++] = vocab_keep(&sv, texts[i], strlen(texts[i]));
+    kt__tokenizer *tok = tok_open(&sv);
+    int32_t a = vocab_id(&sv, "a"), ab = vocab_id(&sv, "ab"), lb = vocab_id(&sv, LB);
+    ENCODES(tok, "abc", 0, ab, c); /* "a b" comes first in the list */
+    ENCODES(tok, "bca", 0, bc, a);
+    ENCODES(tok, "a ab", 0, a, lb_ab);
+    ENCODES(tok, "ab  ab", 0, ab, lb, lb_ab);
+    ENCODES(tok, "\n\n\nab", 0, three, ab);
+    ENCODES(tok, "a\n\nb", 0, a, nl, nl, vocab_id(&sv, "b"));
+    ENCODES(tok, "x", 0, vocab_id(&sv, "<0x78>"));
+    kt__tokenizer_free(tok);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),      cmocka_unit_test(test_inner_space),
-        cmocka_unit_test(test_prefix_and_bos), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_spelt_specials), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_worst_cases),
+        cmocka_unit_test(test_merges_over_lines), cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_inner_space),       cmocka_unit_test(test_prefix_and_bos),
+        cmocka_unit_test(test_unknown),           cmocka_unit_test(test_spelt_specials),
+        cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_worst_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

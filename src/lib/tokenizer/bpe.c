@@ -13,7 +13,7 @@ static void rate_pair(const kt__encoder *enc, kt__symbol *symbols, size_t n, uin
     sym->rank = KT__NO_RANK;
     if (sym->next >= n) return;
     const kt__symbol *next = &symbols[sym->next];
-    if (tok->spm) {
+    if (!tok->merges) {
         size_t len = symbols[next->next].at - sym->at;
         if (len > tok->max_bytes) return;
         const char *text = s + sym->at;
@@ -21,8 +21,8 @@ static void rate_pair(const kt__encoder *enc, kt__symbol *symbols, size_t n, uin
         if (id < 0) return;
         sym->into = (uint32_t)id;
         sym->rank = kt__spm_rank(tok->scores[id]);
-    } else if (sym->at != KT__NO_TOKEN && next->at != KT__NO_TOKEN) {
-        const kt__merge_slot *slot = kt__tok_merge(tok, (int32_t)sym->at, (int32_t)next->at);
+    } else if (sym->id != KT__NO_TOKEN && next->id != KT__NO_TOKEN) {
+        const kt__merge_slot *slot = kt__tok_merge(tok, (int32_t)sym->id, (int32_t)next->id);
         if (!slot->left1) return;
         sym->into = slot->id;
         sym->rank = slot->rank;
@@ -33,7 +33,7 @@ static void rate_pair(const kt__encoder *enc, kt__symbol *symbols, size_t n, uin
 static void merge_at(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint32_t i,
                      const char *s) {
     kt__symbol *sym = &symbols[i], *gone = &symbols[sym->next];
-    if (!enc->tok->spm) sym->at = sym->into;
+    sym->id = sym->into;
     sym->next = gone->next;
     symbols[gone->next].prev = i;
     gone->rank = KT__NO_RANK;
@@ -112,6 +112,12 @@ kt_status kt__merge_run(kt__encoder *enc, kt__symbol *symbols, size_t n, const c
 
 /* ---- a word ---- */
 
+/* Of a character, or of a byte. */
+static uint32_t first_token(const kt__tokenizer *tok, const char *s, size_t len) {
+    if (!tok->spm) return (uint32_t)tok->byte_id[(unsigned char)*s];
+    return (uint32_t)kt__tok_lookup(tok, kt__tok_hash(tok->seed, s, len), s, len);
+}
+
 /* One symbol a byte (BPE) or a character (SPM), and the one that ends the list. Returns their
  * count. */
 static size_t fill_symbols(const kt__tokenizer *tok, const char *s, size_t len,
@@ -121,7 +127,8 @@ static size_t fill_symbols(const kt__tokenizer *tok, const char *s, size_t len,
         uint32_t cp;
         step = 1;
         if (tok->spm) kt__unicode_next(s + i, len - i, &step, &cp);
-        symbols[n].at = tok->spm ? (uint32_t)i : (uint32_t)tok->byte_id[(unsigned char)s[i]];
+        symbols[n].at = (uint32_t)i;
+        if (tok->merges) symbols[n].id = first_token(tok, s + i, step);
         symbols[n].prev = n ? (uint32_t)n - 1 : KT__NO_SYMBOL;
         symbols[n].next = (uint32_t)n + 1;
     }
@@ -152,15 +159,12 @@ static kt_status push_bytes(kt__encoder *enc, const char *s, size_t len) {
 
 static kt_status push_symbol(kt__encoder *enc, const kt__symbol *symbols, size_t i, const char *s) {
     const kt__tokenizer *tok = enc->tok;
-    uint32_t id = symbols[i].at;
-    if (tok->spm) {
-        const char *text = s + symbols[i].at;
-        size_t len = symbols[symbols[i].next].at - symbols[i].at;
-        int32_t found = kt__tok_lookup(tok, kt__tok_hash(tok->seed, text, len), text, len);
-        if (found < 0) return push_bytes(enc, text, len);
-        id = (uint32_t)found;
-    }
-    return id == KT__NO_TOKEN ? push_unknown(enc) : kt__ids_push(enc->ids, (int32_t)id, enc->err);
+    const char *text = s + symbols[i].at;
+    size_t len = symbols[symbols[i].next].at - symbols[i].at;
+    int32_t id = tok->merges ? (int32_t)symbols[i].id
+                             : kt__tok_lookup(tok, kt__tok_hash(tok->seed, text, len), text, len);
+    if (id >= 0) return kt__ids_push(enc->ids, id, enc->err);
+    return tok->spm ? push_bytes(enc, text, len) : push_unknown(enc);
 }
 
 static kt_status reserve_symbols(kt__encoder *enc, size_t n) {

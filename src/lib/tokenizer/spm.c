@@ -1,4 +1,5 @@
-/* SentencePiece-type vocabularies ("llama"): the best score first, over whole stretches of text.
+/* SentencePiece-type vocabularies: the best score first, over whole stretches of text ("llama"); or the
+ * first of a list of merges, over lines ("gemma4").
  *
  * Texts are handled with plain spaces: U+2581 means a space in the vocabulary and was turned
  * into one at load; in a text it means a space, too. */
@@ -32,13 +33,37 @@ static size_t word_end(const char *s, size_t len, size_t i) {
     return space ? (size_t)(space - s) : len;
 }
 
-kt_status kt__spm_encode(kt__encoder *enc, const char *s, size_t len) {
-    kt_status status;
-    KT__TRY(with_spaces(enc, &s, &len));
+static kt_status encode_words(kt__encoder *enc, const char *s, size_t len) {
+    kt_status status = KT_OK;
     for (size_t i = 0, end; i < len; i = end) {
         end = enc->tok->inner_space ? len : word_end(s, len, i);
         KT__TRY(kt__word_encode(enc, s + i, end - i));
     }
 out:
     return status;
+}
+
+/* A run of line ends that is a token is that token, whatever the merges say. */
+static kt_status encode_line_ends(kt__encoder *enc, const char *s, size_t len) {
+    const kt__tokenizer *tok = enc->tok;
+    int32_t id = kt__tok_lookup(tok, kt__tok_hash(tok->seed, s, len), s, len);
+    return id >= 0 ? kt__ids_push(enc->ids, id, enc->err) : kt__word_encode(enc, s, len);
+}
+
+/* Lines and the runs of line ends between them. */
+static kt_status encode_lines(kt__encoder *enc, const char *s, size_t len) {
+    kt_status status = KT_OK;
+    for (size_t i = 0, end; i < len; i = end) {
+        bool line_end = s[i] == '\n';
+        for (end = i + 1; end < len && (s[end] == '\n') == line_end;) end++;
+        KT__TRY((line_end ? encode_line_ends : encode_words)(enc, s + i, end - i));
+    }
+out:
+    return status;
+}
+
+kt_status kt__spm_encode(kt__encoder *enc, const char *s, size_t len) {
+    kt_status status = with_spaces(enc, &s, &len);
+    if (status != KT_OK) return status;
+    return (enc->tok->by_merges ? encode_lines : encode_words)(enc, s, len);
 }

@@ -81,7 +81,7 @@ typedef enum kt__tok_role {
 /* A vocabulary in memory, for tests and generated models; fields as the GGUF keys of the same
  * names. */
 typedef struct kt__tok_vocab {
-    const char *model;     /* "gpt2", "llama", "t5" or "bert" */
+    const char *model;     /* "gpt2", "llama", "gemma4", "t5" or "bert" */
     const char *pre;       /* NULL: absent */
     const char *arch;      /* general.architecture; NULL: absent */
     const kt__str *tokens; /* [n_tokens] */

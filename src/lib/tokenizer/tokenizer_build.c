@@ -278,8 +278,10 @@ static kt_status prepare_merge(const kt__tokenizer *tok, const kt__tok_source *s
     kt__str left = {0}, right = {0};
     kt_status status = split_merge(src, i, &left, &right, err);
     if (status != KT_OK) return status;
-    size_t n = kt__tok_decode_gpt2(left.s, left.len, m->bytes);
-    size_t n2 = n == SIZE_MAX ? n : kt__tok_decode_gpt2(right.s, right.len, m->bytes + n);
+    size_t (*decode)(const char *, size_t, char *) = tok->spm ? kt__tok_decode_spm
+                                                              : kt__tok_decode_gpt2;
+    size_t n = decode(left.s, left.len, m->bytes);
+    size_t n2 = n == SIZE_MAX ? n : decode(right.s, right.len, m->bytes + n);
     m->known = n2 != SIZE_MAX;
     if (!m->known) return KT_OK;
     m->left_len = (uint32_t)n;
@@ -363,6 +365,11 @@ static kt_status reserve_block(const kt__tok_source *src, size_t i, size_t n, kt
 }
 
 static kt_status build_merges(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    if (tok->by_merges && src->n_merges == 0)
+        return kt__fail_at(err, KT_E_FORMAT, src->path, UINT64_MAX,
+                           "key tokenizer.ggml.merges is missing; a vocabulary of the model \"%s\" "
+                           "needs merges",
+                           tok->kind);
     kt_status status = KT_OK;
     pending_merge block[MERGE_BLOCK];
     int32_t last_id = -1;
@@ -485,11 +492,11 @@ kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error 
     build_byte_ids(tok, src);
     if (tok->method != KT__TOK_MERGES) KT__TRY(build_pieces(tok, src->path, err));
     if (tok->spm && tok->method != KT__TOK_WORDPIECE) {
-        KT__TRY(build_scores(tok, src, err));
+        if (!tok->by_merges) KT__TRY(build_scores(tok, src, err));
         tok->inner_space = has_inner_space(tok);
     }
     if (tok->method == KT__TOK_UNIGRAM) KT__TRY(build_unigram(tok, src, err));
-    if (!tok->spm) KT__TRY(build_merges(tok, src, err));
+    if (!tok->spm || tok->by_merges) KT__TRY(build_merges(tok, src, err));
     tok->bytes_per_id = count_bytes_per_id(tok);
     tok->whole = kt__calloc(tok->n_vocab, sizeof *tok->whole);
     if (!tok->whole) status = kt__fail_nomem(err, "token bits", tok->n_vocab);

@@ -44,7 +44,8 @@ typedef enum kt__tok_method {
 } kt__tok_method;
 
 struct kt__tokenizer {
-    bool spm; /* texts write a space as U+2581; else they are in the byte alphabet of GPT-2 */
+    bool by_merges; /* with spm: as BPE, over characters and within lines (gemma4) */
+    bool spm;       /* texts write a space as U+2581; else they are in the byte alphabet of GPT-2 */
     kt__tok_method method;
     const kt__pretok *pre; /* BPE only */
     char kind[64];
@@ -65,7 +66,7 @@ struct kt__tokenizer {
     _Atomic uint8_t *whole; /* [n_vocab] */
     int32_t byte_id[256];   /* the token of a single byte; -1: none */
 
-    kt__merge_slot *merges; /* BPE */
+    kt__merge_slot *merges; /* BPE; NULL: scores say which pair is merged first */
     unsigned merge_bits;
 
     float *scores; /* SPM, [n_vocab] */
@@ -187,8 +188,8 @@ typedef struct kt__word_memo {
 
 /* A piece of the word being merged; pieces form a list. */
 typedef struct kt__symbol {
-    uint32_t
-        at; /* BPE: the token id, KT__NO_TOKEN for a byte without one; SPM: its begin in the word */
+    uint32_t at; /* its begin in the word */
+    uint32_t id; /* with merges: its token, or KT__NO_TOKEN; else unused */
     uint32_t prev,
         next; /* indices; the list ends with the count of symbols, KT__NO_SYMBOL before the first */
     uint32_t rank; /* of the merge with the next symbol, smaller first; KT__NO_RANK: none */

@@ -10,7 +10,11 @@ static kt_status choose_model(kt__tokenizer *tok, const kt__tok_source *src, kt_
     static const struct {
         const char *model;
         kt__tok_method method;
-    } spaced[] = {{"llama", KT__TOK_MERGES}, {"t5", KT__TOK_UNIGRAM}, {"bert", KT__TOK_WORDPIECE}};
+    } spaced[] = {{"llama", KT__TOK_MERGES},
+                  {"gemma4", KT__TOK_MERGES},
+                  {"t5", KT__TOK_UNIGRAM},
+                  {"bert", KT__TOK_WORDPIECE}};
+    tok->by_merges = kt__tok_equals(src->model, "gemma4");
     for (size_t i = 0; i < sizeof spaced / sizeof *spaced; i++) {
         if (!kt__tok_equals(src->model, spaced[i].model)) continue;
         tok->spm = true;
@@ -21,7 +25,7 @@ static kt_status choose_model(kt__tokenizer *tok, const kt__tok_source *src, kt_
     if (!kt__tok_equals(src->model, "gpt2"))
         return kt__fail_at(err, KT_E_UNSUPPORTED, src->path, UINT64_MAX,
                            "the tokenizer model \"%s\" is not supported; \"gpt2\", \"llama\", "
-                           "\"t5\" and \"bert\" are",
+                           "\"gemma4\", \"t5\" and \"bert\" are",
                            kt__tok_show(src->model, shown));
     if (!src->pre.s)
         tok->warning = "the file names no pre-tokenizer (key tokenizer.ggml.pre); that of gpt-2 is "
@@ -50,7 +54,8 @@ static kt_status load_source(const kt__tok_source *src, kt__tokenizer **out, kt_
     KT__TRY(kt__tok_build(tok, src, err));
     KT__TRY(kt__tok_find_roles(tok, src, err));
     KT__TRY(kt__tok_build_special(tok, src, err));
-    tok->add_space_prefix = tok->spm && src->add_space_prefix != 0;
+    int prefix = src->add_space_prefix >= 0 ? src->add_space_prefix : !tok->by_merges;
+    tok->add_space_prefix = tok->spm && prefix;
     tok->remove_extra_spaces = src->remove_extra_spaces > 0;
     tok->lowercase = src->lowercase != 0;
     tok->strip_accents = src->strip_accents >= 0 ? src->strip_accents != 0 : tok->lowercase;

@@ -59,6 +59,7 @@ static const known_text known[] = {
     {KT__ROLE_COUNT, "<|calls|>", true},
     {KT__ROLE_COUNT, "<|end_of_turn|>", true},
     {KT__ROLE_COUNT, "<turn|>", true},
+    {KT__ROLE_COUNT, "<|tool_response>", true},
     {KT__ROLE_COUNT, "[EOS]", true},
     {KT__ROLE_COUNT, "<eos>", true},
     {KT__ROLE_COUNT, "</s>", true},
@@ -188,6 +189,11 @@ static void apply_channel_rule(kt__tokenizer *tok) {
     if (tok->role_ids[KT__ROLE_EOT] == end) tok->role_ids[KT__ROLE_EOT] = -1;
 }
 
+/* Gemma's </s> is a tag of HTML. */
+static void apply_tag_rule(kt__tokenizer *tok) {
+    if (tok->by_merges) drop_eog(tok, kt__tokenizer_find(tok, "</s>", 4));
+}
+
 kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
     kt_status status = take_file_ids(tok, src, err);
     if (status != KT_OK) return status;
@@ -208,6 +214,7 @@ kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_e
             tok->role_ids[known[i].role] = id;
     }
     apply_channel_rule(tok);
+    apply_tag_rule(tok);
     add_listed_eog(tok, src->eos_ids_kv);
     add_eog(tok, tok->role_ids[KT__ROLE_EOS]);
     add_eog(tok, tok->role_ids[KT__ROLE_EOT]);
