@@ -26,6 +26,10 @@ static const char *const keys[] = {
     "attention.sliding_window",
     "attention.sliding_window_pattern",
     "attention.causal",
+    "attention.key_length_swa",
+    "attention.value_length_swa",
+    "attention.shared_kv_layers",
+    "embedding_length_per_layer_input",
     "attention.temperature_scale",
     "attention.recurrent_layers",
     "attention.q_lora_rank",
@@ -33,6 +37,7 @@ static const char *const keys[] = {
     "attention.key_length_mla",
     "attention.value_length_mla",
     "rope.dimension_count",
+    "rope.dimension_count_swa",
     "rope.freq_base",
     "rope.freq_base_swa",
     "rope.scaling.factor",
@@ -100,6 +105,15 @@ static void put_key(kt__gguf_writer *w, const char *key, const uint8_t d[4]) {
     }
 }
 
+static bool is_local_sane(const kt__hparams *hp) {
+    const kt__layer_sizes *of = &hp->local;
+    return of->n_head_kv >= 1 && hp->n_head % of->n_head_kv == 0 &&
+           (int64_t)hp->n_head * of->head_dim_k <= KT__MAX_COL &&
+           hp->rope.local_n_rot <= of->head_dim_k && hp->n_kv_own >= 1 &&
+           (int64_t)hp->n_layer * hp->d_layer_input <= KT__MAX_COL &&
+           !(hp->features & KT__F_ENCODER);
+}
+
 /* What the rest of the program relies on. */
 static void check(const kt__hparams *hp) {
     bool ok = hp->n_layer >= 1 && hp->n_layer + hp->n_extra <= KT__MAX_LAYERS &&
@@ -107,6 +121,12 @@ static void check(const kt__hparams *hp) {
               (int64_t)hp->n_head * hp->head_dim_k <= KT__MAX_COL &&
               kt__hparams_mixed(hp) <= KT__MAX_COL && kt__hparams_channels(hp) <= KT__MAX_COL &&
               hp->rope.n_rot <= hp->head_dim_k && hp->state_dim <= KT__MAX_STATE_DIM;
+    if (hp->features & KT__F_LOCAL_HEADS) ok &= is_local_sane(hp);
+    for (int i = 0; i < hp->n_layer; i++) {
+        int source = kt__hparams_kv_source(hp, i);
+        ok &= source >= 0 && source <= i && source < hp->n_kv_own &&
+              kt__hparams_is_local(hp, source) == kt__hparams_is_local(hp, i);
+    }
     if (hp->n_expert && hp->n_expert_group > 1)
         ok &= hp->n_expert % hp->n_expert_group == 0 && hp->n_group_used <= hp->n_expert_group;
     if (!ok) abort();

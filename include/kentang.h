@@ -613,7 +613,7 @@ typedef struct kt_engine_info {
 typedef struct kt_mem_plan {
     uint64_t budget_bytes;  /* the context's */
     uint64_t others_bytes;  /* taken by other models and engines of the context */
-    uint64_t weights_bytes; /* of this model; mapped or not */
+    uint64_t weights_bytes; /* of this model, mapped or not, but for tables of which tokens read rows */
     uint64_t kv_bytes;      /* K/V of requests and sequences, and what is kept of earlier ones */
     uint64_t scratch_bytes; /* what batches touch at most; their address space is larger */
     uint64_t draft_bytes;   /* K/V and scratch of the draft model */

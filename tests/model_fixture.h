@@ -28,6 +28,11 @@ typedef struct fixture_spec {
     int q_rank, kv_rank, head_dim_v; /* latent attention; kv_rank 0: none. n_rot of head_dim */
     int gating, dense_lead, n_group, n_group_used; /* 0: no key */
     bool pick_bias, shared_whole, shares_normed;
+    /* Gemma 4: with a pattern, heads of local layers; the last layers without keys and values, and their
+     * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
+    int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
+    bool k_is_v, branches;
+    int n_suppressed;  /* elements of the list of tokens that are never chosen: 5, 9, -1, 100000 */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
@@ -170,9 +175,64 @@ static inline void fixture_add_latent(const fixture_spec *s, fixture_tensor *lis
 #undef ADD
 }
 
+static inline bool fixture_is_gemma4(const fixture_spec *s) {
+    return s->local_head_kv > 0;
+}
+
+/* Of the pattern. */
+static inline bool fixture_is_local(const fixture_spec *s, int layer) {
+    return s->n_pattern && layer % 2 == 0;
+}
+
+static inline bool fixture_shares_kv(const fixture_spec *s, int layer) {
+    return layer >= s->n_layer - s->n_kv_shared;
+}
+
+static inline int fixture_head_dim(const fixture_spec *s, int layer) {
+    bool own = fixture_is_gemma4(s) && fixture_is_local(s, layer);
+    return own ? s->local_head_dim : s->head_dim;
+}
+
+static inline int fixture_kv_heads(const fixture_spec *s, int layer) {
+    bool own = fixture_is_gemma4(s) && fixture_is_local(s, layer);
+    return own ? s->local_head_kv : s->n_head_kv;
+}
+
+static inline int fixture_ff(const fixture_spec *s, int layer) {
+    return s->ff_shared_kv && fixture_shares_kv(s, layer) ? s->ff_shared_kv : s->d_ff;
+}
+
+/* What a layer of Gemma 4 has after its feed-forward. */
+static inline void fixture_add_end(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    if (s->branches) {
+        ADD("post_ffw_norm_1.weight", s->d_model, 1, true);
+        ADD("pre_ffw_norm_2.weight", s->d_model, 1, true);
+        ADD("post_ffw_norm_2.weight", s->d_model, 1, true);
+        ADD("ffn_gate_inp.scale", s->d_model, 1, true);
+        ADD("ffn_down_exps.scale", s->n_expert, 1, true);
+        ADD("post_ffw_norm.weight", s->d_model, 1, true);
+    }
+    if (s->layer_input) {
+        ADD("inp_gate.weight", s->d_model, s->layer_input, false);
+        ADD("proj.weight", s->layer_input, s->d_model, false);
+        ADD("post_norm.weight", s->d_model, 1, true);
+    }
+    ADD("layer_output_scale.weight", 1, 1, true);
+#undef ADD
+}
+
 static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
-    int n = 0, q = s->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
+    int n = 0, inputs = s->layer_input * s->n_layer;
     fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
+    if (inputs) {
+        fixture_add(list, &n, "per_layer_token_embd.weight", inputs, s->n_vocab, false);
+        fixture_add(list, &n, "per_layer_model_proj.weight", s->d_model, inputs, false);
+        fixture_add(list, &n, "per_layer_proj_norm.weight", s->layer_input, 1, true);
+    }
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
     bool conv = s->conv_width && !s->state_dim, gated = s->state_dim && !s->state_rows;
@@ -180,6 +240,9 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
                 true);
     for (int i = 0; i < s->n_layer; i++) {
         char name[48];
+        int hd = fixture_head_dim(s, i), q = s->n_head * hd, kv = fixture_kv_heads(s, i) * hd;
+        int ff = fixture_ff(s, i);
+        bool shares = fixture_shares_kv(s, i), no_v = s->k_is_v && !fixture_is_local(s, i);
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
@@ -195,8 +258,8 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_qkv.weight", s->d_model, q + 2 * kv, false);
         } else {
             ADD("attn_q.weight", s->d_model, gated ? 2 * q : q, false);
-            ADD("attn_k.weight", s->d_model, kv, false);
-            ADD("attn_v.weight", s->d_model, kv, false);
+            if (!shares) ADD("attn_k.weight", s->d_model, kv, false);
+            if (!shares && !no_v) ADD("attn_v.weight", s->d_model, kv, false);
         }
         if (s->all_bias && s->fused) {
             ADD("attn_qkv.bias", q + 2 * kv, 1, false);
@@ -206,8 +269,8 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_v.bias", kv, 1, false);
         }
         if (s->qk_norm) {
-            ADD("attn_q_norm.weight", s->head_dim, 1, true);
-            ADD("attn_k_norm.weight", s->head_dim, 1, true);
+            ADD("attn_q_norm.weight", hd, 1, true);
+            if (!shares) ADD("attn_k_norm.weight", hd, 1, true);
         }
         if (s->qk_norm_rows) {
             ADD("attn_q_norm.weight", q, 1, true);
@@ -225,18 +288,19 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("ffn_norm.weight", s->d_model, 1, true);
         if (fixture_has_experts(s, i)) {
             fixture_add_experts(s, list, &n, i);
-            continue;
+            if (!s->branches) continue;
         }
         bool fused = s->fused || s->fused_glu;
-        if (!fused && !s->relu2) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
-        ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
-        ADD("ffn_down.weight", s->d_ff, s->d_model, false);
+        if (!fused && !s->relu2) ADD("ffn_gate.weight", s->d_model, ff, false);
+        ADD("ffn_up.weight", s->d_model, fused ? 2 * ff : ff, false);
+        ADD("ffn_down.weight", ff, s->d_model, false);
         if (s->all_bias) {
             if (!fused) ADD("ffn_gate.bias", s->d_ff, 1, false);
             ADD("ffn_up.bias", fused ? 2 * s->d_ff : s->d_ff, 1, false);
             ADD("ffn_down.bias", s->d_model, 1, false);
         }
-        if (s->post_norm) ADD("post_ffw_norm.weight", s->d_model, 1, true);
+        if (s->post_norm && !s->branches) ADD("post_ffw_norm.weight", s->d_model, 1, true);
+        if (fixture_is_gemma4(s)) fixture_add_end(s, list, &n, i);
 #undef ADD
     }
     if (s->extra) fixture_add(list, &n, s->extra, s->d_model, 1, true);
@@ -260,22 +324,31 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     PUT("embedding_length", s->d_model);
     int32_t n_kv[8], n_ff[8];
     for (int i = 0; i < 8; i++) {
-        n_kv[i] = fixture_is_recurrent(s, i) || fixture_is_ff(s, i) ? 0 : s->n_head_kv;
-        n_ff[i] = fixture_is_ff(s, i) ? s->d_ff : 0;
+        n_kv[i] = fixture_is_recurrent(s, i) || fixture_is_ff(s, i) ? 0 : fixture_kv_heads(s, i);
+        n_ff[i] = fixture_is_ff(s, i) || s->ff_shared_kv ? fixture_ff(s, i) : 0;
     }
     snprintf(key, sizeof key, "%s.feed_forward_length", s->arch);
-    if (s->ff_every) {
+    if (s->ff_every || s->ff_shared_kv) {
         kt__gguf_put_i32s(w, key, n_ff, (uint64_t)s->n_layer);
     } else {
         PUT("feed_forward_length", s->d_ff);
     }
     PUT("attention.head_count", s->n_head);
+    if (fixture_is_gemma4(s)) {
+        PUT_UNLESS_GIVEN("attention.key_length_swa", s->local_head_dim);
+        PUT_UNLESS_GIVEN("attention.value_length_swa", s->local_head_dim);
+        PUT_UNLESS_GIVEN("attention.shared_kv_layers", s->n_kv_shared);
+        PUT_UNLESS_GIVEN("embedding_length_per_layer_input", s->layer_input);
+        snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
+        if (!fixture_is(s->key, "attention.head_count_kv"))
+            kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
+    }
     bool told = s->conv_width && (!s->state_dim || s->state_rows) && !s->both;
     if (told && !fixture_is(s->key, "attention.head_count_kv")) {
         snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
         kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
         if (!s->state_dim) PUT_UNLESS_GIVEN("shortconv.l_cache", s->conv_width);
-    } else if (!told) {
+    } else if (!told && !fixture_is_gemma4(s)) {
         PUT("attention.head_count_kv", s->n_head_kv);
     }
     if (s->state_dim) {
@@ -322,6 +395,10 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", s->arch);
     static const int32_t pattern[] = {1, 0, 1, 0, 1, 0};
     if (s->n_pattern) kt__gguf_put_i32s(w, key, pattern, (uint64_t)s->n_pattern);
+    static const int32_t suppressed[] = {5, 9, -1, 100000};
+    if (s->n_suppressed)
+        kt__gguf_put_i32s(w, "tokenizer.ggml.suppress_tokens", suppressed,
+                          (uint64_t)s->n_suppressed);
     static const char *const scales[] = {"embedding_scale", "residual_scale", "attention.scale",
                                          "logit_scale"};
     for (int i = 0; i < 4; i++) {

@@ -16,6 +16,7 @@ typedef struct plain {
     int n;
     const double
         *hidden; /* [d_model][d_model] times the last normed state is added to it, or NULL */
+    bool f16_kv; /* keys and values of attention are rounded to f16 */
 } plain;
 
 static inline const double *weights(const plain *p, int layer, const char *suffix) {
@@ -30,6 +31,7 @@ static inline const double *weights(const plain *p, int layer, const char *suffi
 static inline void plain_init(plain *p, const fixture_spec *s) {
     p->s = s;
     p->hidden = NULL;
+    p->f16_kv = false;
     p->n = fixture_tensors(s, p->list);
     for (int t = 0; t < p->n; t++) {
         size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1] * p->list[t].ne[2]);
@@ -91,7 +93,7 @@ static inline bool is_arch(const fixture_spec *s, const char *a, const char *b) 
 }
 
 static inline double gate(const fixture_spec *s, double g) {
-    if (is_arch(s, "gemma2", "gemma3"))
+    if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", ""))
         return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
     return g / (1.0 + exp(-g));
 }
@@ -101,11 +103,17 @@ static double k_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM], v_cache[MAX_LAYER][PLAIN_T
 
 static inline bool is_local(const fixture_spec *s, int layer) {
     if (!s->window) return false;
-    if (s->n_pattern) return layer % 2 == 0;
+    if (s->n_pattern) return fixture_is_local(s, layer);
     if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "cohere2")) return layer % 4 < 3;
     if (is_arch(s, "gemma2", "gpt-oss")) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
+}
+
+static inline void plain_norm_of_ones(double *x, int n) {
+    double ones[MAX_DIM];
+    for (int i = 0; i < n; i++) ones[i] = 1.0;
+    norm(x, ones, n, x);
 }
 
 /* Queries and their gates come out of one product, head by head. */
@@ -122,17 +130,31 @@ static inline void plain_gated_queries(const plain *p, int layer, const double *
     }
 }
 
+static inline double round_f16(double x) {
+    int exponent;
+    (void)frexp(x, &exponent);
+    double unit = ldexp(1.0, (exponent > -13 ? exponent : -13) - 11);
+    return rint(x / unit) * unit;
+}
+
 static inline void plain_attention(const plain *p, int layer, int pos, const double *h,
                                    double *out) {
     const fixture_spec *s = p->s;
-    int hd = s->head_dim, nq = s->n_head * hd, nkv = s->n_head_kv * hd;
+    int hd = fixture_head_dim(s, layer), n_kv = fixture_kv_heads(s, layer);
+    int nq = s->n_head * hd, nkv = n_kv * hd, source = layer;
+    bool shares = fixture_shares_kv(s, layer), gemma4 = fixture_is_gemma4(s);
+    while (fixture_shares_kv(s, source)) source -= 2; /* of the pattern's kind */
     double q[MAX_DIM];
     const double *fused = s->fused ? weights(p, layer, "attn_qkv.weight") : NULL;
     const double *wq = fused ? fused : weights(p, layer, "attn_q.weight");
     const double *wk = fused ? fused + nq * s->d_model : weights(p, layer, "attn_k.weight");
     const double *wv = fused ? fused + (nq + nkv) * s->d_model : weights(p, layer, "attn_v.weight");
-    double *k = k_cache[layer][pos], *v = v_cache[layer][pos];
+    double unused[MAX_DIM], *k = shares ? unused : k_cache[layer][pos],
+                            *v = shares ? unused : v_cache[layer][pos];
     const double *bias = weights(p, layer, "attn_qkv.bias");
+    if (shares) wk = wv = wq;
+    if (!wv) wv = wk;
+    if (shares) memset(unused, 0, sizeof unused);
     bool gated = s->state_dim && !s->state_rows;
     if (gated) {
         plain_gated_queries(p, layer, h, q);
@@ -145,6 +167,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         norm(q, weights(p, layer, "attn_q_norm.weight"), nq, q);
         norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
     }
+    for (int i = 0; gemma4 && i < n_kv; i++) plain_norm_of_ones(v + i * hd, hd);
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
                 !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2") &&
                 !is_arch(s, "command-r", "command-r") &&
@@ -153,7 +176,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     rotated &= !s->no_rope && !s->ff_every;
     if (is_arch(s, "exaone4", "cohere2") && s->window) rotated = is_local(s, layer);
-    for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
+    for (int i = 0; i < s->n_head + (shares ? 0 : n_kv); i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
         bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
         if (late) rotate(head, hd, pos, 10000.0, neox);
@@ -163,23 +186,27 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
                  head);
         if (rotated && !late) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
     }
-    double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : 1.0 / sqrt(hd);
+    for (int i = 0; p->f16_kv && i < nkv; i++) {
+        k[i] = round_f16(k[i]);
+        v[i] = round_f16(v[i]);
+    }
+    double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : gemma4 ? 1.0 : 1.0 / sqrt(hd);
     q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor(pos / 16));
     for (int i = 0; i < s->n_head; i++) {
-        int kv = i / (s->n_head / s->n_head_kv) * hd;
+        int kv = i / (s->n_head / n_kv) * hd;
         int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
         double score[PLAIN_TOK], sum = 0;
         for (int t = first; t <= pos; t++) {
             score[t] = 0;
             for (int d = 0; d < hd; d++)
-                score[t] += q[i * hd + d] * q_scale * k_cache[layer][t][kv + d];
+                score[t] += q[i * hd + d] * q_scale * k_cache[source][t][kv + d];
             if (strcmp(s->arch, "gemma2") == 0) score[t] = 50.0 * tanh(score[t] / 50.0);
             sum += score[t] = exp(score[t]);
         }
         if (s->oai) sum += exp(weights(p, layer, "attn_sinks.weight")[i]);
         for (int d = 0; d < hd; d++) {
             double o = 0;
-            for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
+            for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[source][t][kv + d];
             if (gated) o /= 1.0 + exp(-plain_gates[i * hd + d]);
             out[i * hd + d] = o;
         }
@@ -365,15 +392,15 @@ static inline void plain_feed_forward(const plain *p, int layer, const double *h
                  *up_bias = weights(p, layer, "ffn_up.bias");
     bool fused = s->fused || s->fused_glu;
     const double *w = fused || s->relu2 ? up : weights(p, layer, "ffn_gate.weight");
-    multiply(w, fused ? up_bias : weights(p, layer, "ffn_gate.bias"), s->d_ff, d, h, g);
+    int ff = fixture_ff(s, layer);
+    multiply(w, fused ? up_bias : weights(p, layer, "ffn_gate.bias"), ff, d, h, g);
     if (fused) {
-        up += s->d_ff * d;
-        up_bias += up_bias ? s->d_ff : 0;
+        up += ff * d;
+        up_bias += up_bias ? ff : 0;
     }
-    multiply(up, up_bias, s->d_ff, d, h, u);
-    for (int i = 0; i < s->d_ff; i++) g[i] = plain_gate(s, g[i], u[i]);
-    multiply(weights(p, layer, "ffn_down.weight"), weights(p, layer, "ffn_down.bias"), d, s->d_ff,
-             g, y);
+    multiply(up, up_bias, ff, d, h, u);
+    for (int i = 0; i < ff; i++) g[i] = plain_gate(s, g[i], u[i]);
+    multiply(weights(p, layer, "ffn_down.weight"), weights(p, layer, "ffn_down.bias"), d, ff, g, y);
 }
 
 /* Of one expert: matrices and, or NULL, biases. */
@@ -421,8 +448,9 @@ static inline void plain_scores(const plain *p, int layer, const double *logit, 
     }
 }
 
-/* y: the chosen experts' outputs by their shares, in the order of choice. */
-static inline void plain_experts(const plain *p, int layer, const double *h, double *y) {
+/* y: the chosen experts' outputs by their shares, in the order of choice. router: what chooses them. */
+static inline void plain_experts_of(const plain *p, int layer, const double *router,
+                                    const double *h, double *y) {
     const fixture_spec *s = p->s;
     int d = s->d_model, ff = s->ff_expert, step = ff * d;
     double logit[16], score[16], pick[16], sum = 0;
@@ -430,7 +458,8 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
     const double *g = weights(p, layer, "ffn_gate_exps.weight"),
                  *u = weights(p, layer, "ffn_up_exps.weight");
     multiply(weights(p, layer, "ffn_gate_inp.weight"), weights(p, layer, "ffn_gate_inp.bias"),
-             s->n_expert, d, h, logit);
+             s->n_expert, d, router, logit);
+    const double *scale = weights(p, layer, "ffn_down_exps.scale");
     if (s->fused_experts) {
         g = weights(p, layer, "ffn_gate_up_exps.weight");
         u = g + step;
@@ -457,7 +486,7 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
             e.bias[1] = weights(p, layer, "ffn_up_exps.bias") + n * ff;
             e.bias[2] = weights(p, layer, "ffn_down_exps.bias") + n * d;
         }
-        plain_glu(s, &e, h, score[n] / sum, y);
+        plain_glu(s, &e, h, score[n] / sum * (scale ? scale[n] : 1.0), y);
     }
     if (!s->ff_shared) return;
     double share = 1e9;
@@ -471,6 +500,57 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
     plain_glu(s, &e, h, 1.0 / (1.0 + exp(-share)), y);
 }
 
+static inline void plain_experts(const plain *p, int layer, const double *h, double *y) {
+    plain_experts_of(p, layer, h, h, y);
+}
+
+/* A dense part, whose input is h, and experts beside it. */
+static inline void plain_branches(const plain *p, int layer, const double *x, const double *h,
+                                  double *y) {
+    int d = p->s->d_model;
+    double router[MAX_DIM], in[MAX_DIM], of_experts[MAX_DIM];
+    memcpy(router, x, (size_t)d * sizeof *router);
+    plain_norm_of_ones(router, d);
+    for (int i = 0; i < d; i++) router[i] *= weights(p, layer, "ffn_gate_inp.scale")[i] / sqrt(d);
+    norm(x, weights(p, layer, "pre_ffw_norm_2.weight"), d, in);
+    plain_experts_of(p, layer, router, in, of_experts);
+    norm(of_experts, weights(p, layer, "post_ffw_norm_2.weight"), d, of_experts);
+    plain_feed_forward(p, layer, h, y);
+    norm(y, weights(p, layer, "post_ffw_norm_1.weight"), d, y);
+    for (int i = 0; i < d; i++) y[i] += of_experts[i];
+}
+
+/* Each layer's own embeddings of a token, from the scaled common one. */
+static double plain_inputs[MAX_LAYER][MAX_DIM];
+
+static inline void plain_make_inputs(const plain *p, int id, const double *x) {
+    const fixture_spec *s = p->s;
+    int per = s->layer_input, d = s->d_model, n = per * s->n_layer;
+    for (int layer = 0; per && layer < s->n_layer; layer++) {
+        double *in = plain_inputs[layer];
+        const double *row = weights(p, -1, "per_layer_token_embd.weight") + id * n + layer * per;
+        multiply(weights(p, -1, "per_layer_model_proj.weight") + layer * per * d, NULL, per, d, x,
+                 in);
+        for (int i = 0; i < per; i++) in[i] /= sqrt(d);
+        norm(in, weights(p, -1, "per_layer_proj_norm.weight"), per, in);
+        for (int i = 0; i < per; i++) in[i] = (in[i] + row[i] * sqrt(per)) / sqrt(2.0);
+    }
+}
+
+static inline void plain_end_layer(const plain *p, int layer, double *x) {
+    const fixture_spec *s = p->s;
+    int per = s->layer_input, d = s->d_model;
+    double g[MAX_DIM], y[MAX_DIM];
+    if (per) {
+        multiply(weights(p, layer, "inp_gate.weight"), NULL, per, d, x, g);
+        for (int i = 0; i < per; i++) g[i] = gate(s, g[i]) * plain_inputs[layer][i];
+        multiply(weights(p, layer, "proj.weight"), NULL, d, per, g, y);
+        norm(y, weights(p, layer, "post_norm.weight"), d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i];
+    }
+    for (int i = 0; i < d; i++) x[i] *= weights(p, layer, "layer_output_scale.weight")[0];
+}
+
 static inline double scale_of(const fixture_spec *s, int which) {
     return s->scales[which] != 0.0f ? (double)s->scales[which] : 1.0;
 }
@@ -481,8 +561,10 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
     double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
     for (int i = 0; i < d; i++) {
         x[i] = weights(p, -1, "token_embd.weight")[id * d + i] *
-               (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : scale_of(s, 0));
+               (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "") ? sqrt(d)
+                                                                           : scale_of(s, 0));
     }
+    plain_make_inputs(p, id, x);
     for (int layer = 0; layer < s->n_layer; layer++) {
         norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
         if (fixture_is_ff(s, layer)) {
@@ -494,7 +576,8 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
         } else {
             (s->kv_rank ? plain_latent : plain_attention)(p, layer, pos, h, a);
             multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"),
-                     d, s->n_head * (s->kv_rank ? s->head_dim_v : s->head_dim), a, y);
+                     d, s->n_head * (s->kv_rank ? s->head_dim_v : fixture_head_dim(s, layer)), a,
+                     y);
         }
         if (s->both) plain_mamba(p, layer, pos, h, a);
         for (int i = 0; s->both && i < d; i++) y[i] += a[i];
@@ -506,9 +589,13 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
                                : renamed ? "post_attention_norm.weight"
                                          : "ffn_norm.weight";
         if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
-        (fixture_has_experts(s, layer) ? plain_experts : plain_feed_forward)(p, layer, h, y);
+        if (s->branches)
+            plain_branches(p, layer, x, h, y);
+        else
+            (fixture_has_experts(s, layer) ? plain_experts : plain_feed_forward)(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
+        if (fixture_is_gemma4(s)) plain_end_layer(p, layer, x);
     }
     const double *last = weights(p, -1, "output_norm.weight");
     layer_norm(s, x, last ? last : weights(p, -1, "token_embd_norm.weight"), d, x);

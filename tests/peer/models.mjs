@@ -48,6 +48,7 @@ const models = {
     qwen3: ["Qwen3 0.6B to 32B", "tiny-qwen3", "qwen3-0.6b", "JSON in tags"],
     gemma2: ["Gemma 2", "tiny-gemma2", "gemma-2-2b", "-"],
     gemma3: ["Gemma 3", "tiny-gemma3", "gemma-3-1b", "-"],
+    gemma4: ["Gemma 4 E2B, E4B, 12B, 26B-A4B, 31B", "tiny-gemma4", "gemma-4-e2b", "bare keys"],
     phi3: ["Phi-3.5-mini, Phi-4-mini", "tiny-phi4", "phi-4-mini", "JSON"],
     ernie4_5: ["ERNIE 4.5 0.3B", "tiny-ernie45", "ernie-4.5-0.3b", "-"],
     glm4: ["GLM-4 9B", "tiny-glm4", "glm-4-9b", "tags"],
@@ -114,10 +115,21 @@ function sizeText(bytes) {
     return bytes >= 1 << 20 ? `${(bytes / (1 << 20)).toFixed(1)} MiB` : `${Math.round(bytes / 1024)} KiB`;
 }
 
+// Numbers of a position in layers of two kinds; the last ones have none of their own.
+function kvOfKinds(p) {
+    let sum = 0;
+    for (let i = 0; i < p.n_layer - (p.n_kv_shared ?? 0); i++) {
+        const global = (i + 1) % p.window_every === 0;
+        sum += 2 * (global ? p.n_head_kv * p.head_dim : (p.local_head_kv ?? p.n_head_kv) * p.local_head_dim);
+    }
+    return sum;
+}
+
 function memoryOf(name) {
     const p = presets[name];
     if (!p) return {kv: "", state: ""};
     const {kv, floats} = layersOf(p);
+    if (p.window_every) return {kv: `${(kvOfKinds(p) * 2 / 1024).toFixed(0)} KiB`, state: "-"};
     const numbers = p.kv_rank ? 2 * p.kv_rank + p.n_rot : 2 * p.n_head_kv * p.head_dim;
     return {kv: `${(kv * numbers * 2 / 1024).toFixed(0)} KiB`, state: sizeText(4 * floats)};
 }

@@ -305,28 +305,13 @@ void kt_model_get_pages(const kt_model *model, kt_pages_info *out) {
     kt__page_job_get(model->page_job, out);
 }
 
-static void set_local_heads(const kt__net *net, kt__kv_shape *shape) {
-    const kt__layer_sizes *of = &net->hp.local;
-    shape->other = (kt__kv_heads){of->n_head_kv, of->head_dim_k, of->head_dim_v};
-    for (int i = 0; i < net->hp.n_layer; i++) {
-        int at = net->layers[i].kv_layer;
-        if (net->layers[i].local) shape->others[at / 64] |= (uint64_t)1 << (at % 64);
-    }
+uint64_t kt__model_resident_bytes(const kt_model *model) {
+    bool stays = model->params.use_mmap && !model->params.use_mlock;
+    return model->info.weight_bytes - (stays ? model->net->lookup_bytes : 0);
 }
 
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {
-    const kt__hparams *hp = &model->net->hp;
-    const kt__net *net = model->net;
-    kt__kv_shape shape = {
-        /* an encoder's are of one layer after the other */
-        .n_layer = hp->features & KT__F_ENCODER ? 1 : net->n_kv_layer,
-        .n_head_kv = hp->n_head_kv,
-        .head_dim_k = hp->head_dim_k,
-        .head_dim_v = hp->head_dim_v,
-        .state_bytes = net->state_floats * sizeof(float),
-    };
-    if (hp->features & KT__F_LOCAL_HEADS) set_local_heads(net, &shape);
-    return shape;
+    return kt__net_kv_shape(model->net);
 }
 
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {

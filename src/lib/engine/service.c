@@ -268,7 +268,7 @@ void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     kt__inbox_get_stats(engine->inbox, out);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
-    out->mem_weights_bytes = engine->model->info.weight_bytes;
+    out->mem_weights_bytes = kt__model_resident_bytes(engine->model);
     out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) *
                         kt__kv_page_bytes(kt__kv_get_shape(engine->kv));
     out->mem_scratch_bytes = engine->plan.scratch_bytes;

@@ -106,7 +106,9 @@ const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *gguf, int part, co
 size_t kt__gguf_n_kv(const kt__gguf *gguf);
 const kt__gguf_kv *kt__gguf_kv_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_kv *kt__gguf_find(const kt__gguf *gguf, const char *key); /* NULL: absent */
-size_t kt__gguf_n_tensors(const kt__gguf *gguf);                         /* over all parts */
+/* A table of which few rows are read, now and then: nothing of it is read ahead. */
+void kt__gguf_read_sparsely(const kt__gguf *gguf, const kt__gguf_tensor *tensor);
+size_t kt__gguf_n_tensors(const kt__gguf *gguf); /* over all parts */
 const kt__gguf_tensor *kt__gguf_tensor_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_tensor *kt__gguf_find_tensor(const kt__gguf *gguf, const char *name);
 

@@ -349,6 +349,11 @@ const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *g, int part, const
     return p->has_map ? &p->map : NULL;
 }
 
+void kt__gguf_read_sparsely(const kt__gguf *g, const kt__gguf_tensor *t) {
+    const kt__gguf_part *p = &g->parts[t->part];
+    if (p->has_map && t->data) kt__filemap_read_sparsely(&p->map, t->data, t->size);
+}
+
 kt_status kt__gguf_check(const kt__gguf *g, kt_error *err) {
     kt_status status = KT_OK;
     for (int i = 0; i < g->n_parts; i++)

@@ -34,6 +34,10 @@ void kt__filemap_close(kt__filemap *map); /* a zeroed struct is allowed, and clo
  * replace some of its pages. One fstat; call it before and after each step. */
 kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;
 
+/* Of these bytes of the mapping a few here and there are read: pages come one by one as they are asked
+ * for, without those around them. */
+void kt__filemap_read_sparsely(const kt__filemap *map, const uint8_t *data, uint64_t n);
+
 /* Whether mincore says which of the file's pages are in memory: it does to the file's owner and to
  * those who may write to it; to others all of them seem to be. */
 bool kt__filemap_shows_pages(const kt__filemap *map);

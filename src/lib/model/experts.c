@@ -107,8 +107,7 @@ int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT
     return n;
 }
 
-/* Logits of the router, and of the shared expert's gate. */
-static bool choose_experts(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
+bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
     const kt__ops *ops = kt__dev_ops(e->dev);
     const kt__hparams *hp = &e->net->hp;
     float *logits = e->buf[BUF_ROUTER], *shared = NULL;
@@ -126,6 +125,7 @@ static bool choose_experts(kt__experts *e, const kt__layer *layer, const kt__act
                              .n_group = hp->n_expert_group,
                              .n_group_used = hp->n_group_used,
                              .scale = hp->expert_scale,
+                             .expert_scale = layer->t[KT__SLOT_DOWN_SCALE].v,
                              .shared_gate = shared};
     return ops->route(e->dev, &route, &e->routing);
 }
@@ -140,8 +140,7 @@ static kt__acts slot_acts(const kt__experts *e, const kt__layer *layer) {
     return acts;
 }
 
-bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
-    if (!choose_experts(e, layer, acts)) return false;
+void kt__experts_up(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
     const kt__experts_glu glu = {
         .routing = &e->routing,
         .gate = layer->gate_exps,
@@ -151,7 +150,6 @@ bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *
     };
     kt__acts out = slot_acts(e, layer);
     kt__dev_ops(e->dev)->experts_glu(e->dev, acts, &glu, &out);
-    return true;
 }
 
 void kt__experts_add(kt__experts *e, const kt__layer *layer, float *sum, float *x) {
@@ -159,7 +157,7 @@ void kt__experts_add(kt__experts *e, const kt__layer *layer, float *sum, float *
     const kt__experts_down down = {
         .routing = &e->routing,
         .down = layer->down_exps,
-        .shared = layer->down.data != NULL,
+        .shared = x && layer->down.data,
         .shared_share = layer->shared_share.data ? e->buf[BUF_SHARED] : NULL,
         .sum = sum,
         .x = x,

@@ -23,11 +23,12 @@ kt__glu_kind kt__glu_kind_of(kt__features features);
 enum { KT__EXPERT_READERS = 6 };
 int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]);
 
-/* Each row of acts chooses its experts; their gate and up follow. false: a router's logit is not
- * finite. */
+/* Each row of acts chooses its experts. false: a router's logit is not finite. */
 bool kt__experts_choose(kt__experts *experts, const kt__layer *layer, const kt__acts *acts);
+/* Gate and up of the chosen. */
+void kt__experts_up(kt__experts *experts, const kt__layer *layer, const kt__acts *acts);
 /* x += the experts' outputs by their shares; sum[n_tok][d_model]: room, and before that the shared
- * expert's output where the layer has one. */
+ * expert's output where the layer has one. x NULL: the experts' sum alone, in sum. */
 void kt__experts_add(kt__experts *experts, const kt__layer *layer, float *sum, float *x);
 
 #endif

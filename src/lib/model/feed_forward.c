@@ -1,6 +1,7 @@
 #include "model/feed_forward.h"
 
 #include "model/encoder.h"
+#include "model/layer_inputs.h"
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
     const kt__weight *down = &layer->down;
@@ -46,6 +47,7 @@ static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error
     if (layer->gate.data || layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
     if (!kt__experts_choose(fwd->experts, layer, &acts))
         return kt__fwd_fail(fwd, "the choice of experts", err);
+    kt__experts_up(fwd->experts, layer, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
@@ -91,13 +93,80 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     return KT_OK;
 }
 
+/* ---- a dense part and experts side by side (Gemma 4): each with norms of its own before and after ----
+ */
+
+static bool has_branches(const kt__fwd *fwd, const kt__layer *layer) {
+    return fwd->net->hp.features & KT__F_BRANCHES && layer->down_exps.w.data;
+}
+
+/* The norm of x as activations of one reader, or two. */
+static bool norm_for(kt__fwd *fwd, const float *norm, const kt__weight *a, const kt__weight *b,
+                     kt__acts *acts) {
+    const kt__weight *users[] = {a, b};
+    *acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, 2);
+    bool finite = kt__fwd_block_input(fwd, norm, acts);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    return finite;
+}
+
+static kt_status branches_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *up = layer->up_exps.w.data ? &layer->up_exps.w : &layer->gate_exps.w;
+    const kt__weight *router = &layer->t[KT__SLOT_ROUTER].w;
+    kt__acts acts;
+    if (!norm_for(fwd, layer->ffn_norm, &layer->gate, &layer->up, &acts))
+        return kt__fwd_fail(fwd, "the feed-forward", err);
+    kt__ff_gate_and_up(fwd, layer, &acts);
+    if (!norm_for(fwd, layer->router_norm, router, router, &acts) ||
+        !kt__experts_choose(fwd->experts, layer, &acts))
+        return kt__fwd_fail(fwd, "the choice of experts", err);
+    if (!norm_for(fwd, layer->t[KT__SLOT_EXPERTS_NORM].v, &layer->gate_exps.w, up, &acts))
+        return kt__fwd_fail(fwd, "the experts", err);
+    kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
+    kt__experts_up(fwd->experts, layer, &acts);
+    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+    return KT_OK;
+}
+
+static kt_status branches_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    int n = fwd->batch.n_tok, d = hp->d_model;
+    float *dense = kt__fwd_f32(fwd, KT__BUF_BRANCH), *sum = kt__fwd_f32(fwd, KT__BUF_TMP);
+    kt__acts acts = ff_acts(fwd, layer);
+    fwd->ops->matmul(fwd->dev, &layer->down, &acts, NULL, NULL, NULL, KT__SITE_DOWN, dense,
+                     (size_t)d);
+    kt__experts_add(fwd->experts, layer, sum, NULL);
+    kt__fwd_lap(fwd, KT_PROFILE_DOWN);
+    bool finite = fwd->ops->norm_f32(fwd->dev, dense, layer->t[KT__SLOT_BRANCH_END].v, hp->norm_eps,
+                                     n, d, dense) &&
+                  fwd->ops->norm_f32(fwd->dev, sum, layer->t[KT__SLOT_EXPERTS_END].v, hp->norm_eps,
+                                     n, d, sum);
+    fwd->ops->add(fwd->dev, sum, d, n, d, dense);
+    finite = finite && fwd->ops->norm_add(fwd->dev, dense, layer->t[KT__SLOT_FFN_POST_NORM].v,
+                                          hp->norm_eps, n, d, kt__fwd_f32(fwd, KT__BUF_X));
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    return finite ? KT_OK : kt__fwd_fail(fwd, "the experts' norm", err);
+}
+
 kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK; /* a mixer alone */
+    if (has_branches(fwd, layer)) return branches_up(fwd, layer, err);
     return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err) : glu_part(fwd, layer, err);
 }
 
-kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+static kt_status any_down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK;
+    if (has_branches(fwd, layer)) return branches_down(fwd, layer, err);
     return layer->down_exps.w.data ? experts_down_part(fwd, layer, err)
                                    : down_part(fwd, layer, err);
+}
+
+kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    kt_status status = any_down_part(fwd, layer, err);
+    if (status == KT_OK && layer->t[KT__SLOT_INPUT_PROJ].w.data)
+        status = kt__layer_inputs_add(fwd, layer, err);
+    const float *scale = layer->t[KT__SLOT_OUT_SCALE].v;
+    int64_t n = (int64_t)fwd->batch.n_tok * fwd->net->hp.d_model;
+    if (scale) fwd->ops->scale(fwd->dev, kt__fwd_f32(fwd, KT__BUF_X), n, *scale);
+    return status;
 }

@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,6 +9,7 @@
 #include "host/pages.h"
 #include "model/encoder.h"
 #include "model/feed_forward.h"
+#include "model/layer_inputs.h"
 #include "model/mixers.h"
 #include "model/fwd_steps.h"
 
@@ -88,6 +90,10 @@ static kt_status run_head(kt__fwd *fwd, kt_error *err) {
     if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);
     if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
         return kt__fwd_fail(fwd, "the logits, after the last", err);
+    for (size_t i = 0; i < fwd->net->n_suppressed * (size_t)b->n_out; i++) {
+        size_t row = i / fwd->net->n_suppressed, id = i % fwd->net->n_suppressed;
+        logits[row * (size_t)hp->n_vocab + (size_t)fwd->net->suppressed[id]] = -INFINITY;
+    }
     return KT_OK;
 }
 
@@ -103,7 +109,7 @@ static int whole_blocks(int n) {
 /* Columns of the feed-forward that all tokens have: with experts, of the shared one and of layers
  * without. */
 static int ff_cols(const kt__hparams *hp) {
-    int dense = hp->n_expert ? 0 : hp->d_ff;
+    int dense = hp->n_expert && !(hp->features & KT__F_BRANCHES) ? 0 : hp->d_ff;
     for (int i = 0; i < hp->n_layer; i++)
         if (hp->dense[i]) dense = hp->d_ff;
     return max_int(dense, hp->d_ff_shared);
@@ -111,7 +117,8 @@ static int ff_cols(const kt__hparams *hp) {
 
 /* Of what a layer's products read but down. */
 static int longest_input(const kt__hparams *hp) {
-    return whole_blocks(max_int(hp->d_model, max_int(hp->q_rank, kt__hparams_mixed(hp))));
+    int other = max_int(hp->q_rank, hp->d_layer_input);
+    return whole_blocks(max_int(hp->d_model, max_int(other, kt__hparams_mixed(hp))));
 }
 
 static int longest_row(const kt__hparams *hp) {
@@ -174,7 +181,11 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[KT__BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
     if (hp->features & KT__F_PLAIN_FF) bytes[KT__BUF_FF] = n * (size_t)ff_cols(hp) * f;
     bytes[KT__BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
-    bytes[KT__BUF_CS_LOCAL] = bytes[KT__BUF_CS];
+    bytes[KT__BUF_CS_LOCAL] = n * (size_t)(hp->rope.local_n_rot + 1) * f;
+    bool branches = hp->features & KT__F_BRANCHES && hp->n_expert;
+    bytes[KT__BUF_BRANCH] = branches ? bytes[KT__BUF_X] : 0;
+    bytes[KT__BUF_INPUTS] = n * (size_t)(hp->d_layer_input * hp->n_layer) * f;
+    bytes[KT__BUF_INPUT_ROWS] = bytes[KT__BUF_INPUTS];
     bytes[KT__BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
     bool rows = hp->features & KT__F_QK_NORM_ROWS;
     bytes[KT__BUF_Q_ROWS] = rows || hp->features & KT__F_DELTA ? bytes[KT__BUF_Q] : 0;
@@ -290,7 +301,24 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
-static void embed_batch(kt__fwd *fwd) {
+static void rotate_batch(kt__fwd *fwd) {
+    const kt__hparams *hp = &fwd->net->hp;
+    size_t n_rot = (size_t)hp->rope.n_rot, local_n_rot = (size_t)hp->rope.local_n_rot;
+    for (int s = 0; s < fwd->batch.n_seg; s++) {
+        const kt__seg *seg = &fwd->batch.segs[s];
+        for (int i = 0; i < seg->n_tok; i++) {
+            size_t row = (size_t)(seg->row0 + i);
+            kt__rope_fill(&fwd->rope, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS) + row * n_rot);
+            if (hp->temperature > 0.0f)
+                kt__fwd_f32(fwd, KT__BUF_Q_SCALE)[row] = kt__rope_query_scale(hp, seg->pos0 + i);
+            if (!fwd->has_local) continue;
+            kt__rope_fill(&fwd->rope_local, seg->pos0 + i,
+                          kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + row * local_n_rot);
+        }
+    }
+}
+
+static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
                     kt__fwd_f32(fwd, KT__BUF_X));
@@ -299,19 +327,8 @@ static void embed_batch(kt__fwd *fwd) {
         (void)kt__encoder_embed(fwd->dev, &fwd->net->tables, fwd->batch.segs, fwd->batch.n_seg,
                                 hp->norm_eps, fwd->batch.n_tok, hp->d_model, fwd->table_ids,
                                 kt__fwd_f32(fwd, KT__BUF_TMP), kt__fwd_f32(fwd, KT__BUF_X));
-    size_t n_rot = (size_t)hp->rope.n_rot;
-    for (int s = 0; s < fwd->batch.n_seg; s++) {
-        const kt__seg *seg = &fwd->batch.segs[s];
-        for (int i = 0; i < seg->n_tok; i++) {
-            size_t at = (size_t)(seg->row0 + i) * n_rot;
-            kt__rope_fill(&fwd->rope, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS) + at);
-            if (hp->temperature > 0.0f)
-                kt__fwd_f32(fwd, KT__BUF_Q_SCALE)[seg->row0 + i] = kt__rope_query_scale(
-                    hp, seg->pos0 + i);
-            if (!fwd->has_local) continue;
-            kt__rope_fill(&fwd->rope_local, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + at);
-        }
-    }
+    rotate_batch(fwd);
+    return hp->d_layer_input ? kt__layer_inputs_make(fwd, err) : KT_OK;
 }
 
 static const kt__mixer *const mixers[] = {
@@ -335,10 +352,10 @@ static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
 /* The next part of a layer, the embedding, or the head; moves the cursor. */
 static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
     if (fwd->layer < 0) {
-        embed_batch(fwd);
+        kt_status embedded = embed_batch(fwd, err);
         kt__fwd_lap(fwd, KT_PROFILE_EMBED);
         fwd->layer++;
-        return KT_OK;
+        return embedded;
     }
     if (fwd->layer == fwd->net->hp.n_layer) {
         kt_status done = run_head(fwd, err);
@@ -356,9 +373,8 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
 
 kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) {
     size_t bytes = (size_t)fwd->batch.n_tok * (size_t)fwd->net->hp.d_model * sizeof *x;
-    kt_status status = KT_OK;
-    embed_batch(fwd); /* and the rotation of these positions */
-    if (layer >= 0) {
+    kt_status status = embed_batch(fwd, err); /* and the rotation of these positions */
+    if (layer >= 0 && status == KT_OK) {
         memcpy(fwd->buf[KT__BUF_X], x, bytes);
         fwd->layer = layer;
         do status = run_next_part(fwd, err);

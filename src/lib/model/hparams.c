@@ -72,13 +72,14 @@ static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error 
     return refuse_arch(gguf, name, err);
 }
 
-static void read_sizes(kt__key_reader *r, kt__hparams *hp) {
+static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) {
     hp->n_layer = (int)kt__key_int(r, "block_count", true, 0, 1, KT__MAX_LAYERS);
     if (hp->features & (KT__F_DELTA | KT__F_LATENT) && r->status == KT_OK)
         hp->n_extra = (int)kt__key_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
     hp->n_layer -= hp->n_extra;
     hp->d_model = (int)kt__key_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
     hp->n_head = (int)kt__key_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
+    kt__hparams_read_window(r, arch->window_period, hp);
     kt__hparams_read_layers(r, hp);
     hp->n_ctx_train = kt__key_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
     bool centred = hp->features & (KT__F_CENTRED | KT__F_LAYER_NORMS);
@@ -94,28 +95,35 @@ static void read_sizes(kt__key_reader *r, kt__hparams *hp) {
     hp->head_dim_k = (int)kt__key_int(r, "attention.key_length", false, width, 1, KT__MAX_HEAD_DIM);
     hp->head_dim_v = (int)kt__key_int(r, "attention.value_length", false, width, 1,
                                       KT__MAX_HEAD_DIM);
+    kt__hparams_read_local(r, hp);
 }
 
-static void check_heads(kt__key_reader *r, const kt__hparams *hp) {
+static void check_heads(kt__key_reader *r, const kt__hparams *hp, const kt__layer_sizes *of) {
     if (r->status != KT_OK) return;
     const char *path = kt__gguf_path(r->gguf);
-    if (hp->n_head % hp->n_head_kv != 0) {
+    if (hp->n_head % of->n_head_kv != 0) {
         r->status = kt__fail(r->err, KT_E_FORMAT,
                              "%s: %d query heads do not divide into %d key heads", path, hp->n_head,
-                             hp->n_head_kv);
-    } else if (hp->head_dim_k < 2 || hp->head_dim_k % 2 || hp->head_dim_v < 1) {
+                             of->n_head_kv);
+    } else if (of->head_dim_k < 2 || of->head_dim_k % 2 || of->head_dim_v < 1) {
         r->status = kt__fail(r->err, KT_E_FORMAT,
                              "%s: head sizes %d and %d: expected an even number of at least 2",
-                             path, hp->head_dim_k, hp->head_dim_v);
-    } else if ((int64_t)hp->n_head * hp->head_dim_k > KT__MAX_COL ||
-               (int64_t)hp->n_head * hp->head_dim_v > KT__MAX_COL) {
+                             path, of->head_dim_k, of->head_dim_v);
+    } else if ((int64_t)hp->n_head * of->head_dim_k > KT__MAX_COL ||
+               (int64_t)hp->n_head * of->head_dim_v > KT__MAX_COL) {
         r->status = kt__fail(r->err, KT_E_LIMIT,
                              "%s: %d heads of %d are over the limit of %d columns", path,
-                             hp->n_head, hp->head_dim_k, KT__MAX_COL);
-    } else if (!(hp->norm_eps >= 0.0f && hp->norm_eps < 1.0f)) {
-        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: norm epsilon %g is out of range", path,
-                             (double)hp->norm_eps);
+                             hp->n_head, of->head_dim_k, KT__MAX_COL);
     }
+}
+
+static void check_sizes(kt__key_reader *r, const kt__hparams *hp) {
+    const kt__layer_sizes global = {hp->n_head_kv, hp->head_dim_k, hp->head_dim_v, hp->d_ff};
+    check_heads(r, hp, &global);
+    if (hp->features & KT__F_LOCAL_HEADS) check_heads(r, hp, &hp->local);
+    if (r->status == KT_OK && !(hp->norm_eps >= 0.0f && hp->norm_eps < 1.0f))
+        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: norm epsilon %g is out of range",
+                             kt__gguf_path(r->gguf), (double)hp->norm_eps);
 }
 
 static void read_rope_kind(kt__key_reader *r, kt__rope_params *rope) {
@@ -166,6 +174,11 @@ static void read_rope(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) 
     kt__rope_params *rope = &hp->rope;
     rope->n_rot = (int)kt__key_int(r, "rope.dimension_count", false, hp->head_dim_k, 0,
                                    hp->head_dim_k);
+    rope->local_n_rot = rope->n_rot;
+    if (hp->features & KT__F_LOCAL_HEADS) {
+        int most = hp->local.head_dim_k, n = rope->n_rot < most ? rope->n_rot : most;
+        rope->local_n_rot = (int)kt__key_int(r, "rope.dimension_count_swa", false, n, 0, most);
+    }
     rope->freq_base = kt__key_f32(r, "rope.freq_base", false, 10000.0f);
     stretch_base(r, hp, rope);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
@@ -224,9 +237,9 @@ static void override_rope(const kt_model_params *p, kt__rope_params *rope) {
 
 static void check_rope(kt__key_reader *r, const kt__rope_params *rope) {
     if (r->status != KT_OK) return;
-    bool ok = rope->n_rot % 2 == 0 && rope->freq_base > 0.0f && rope->local_freq_base > 0.0f &&
-              rope->freq_scale > 0.0f && rope->attn_factor > 0.0f && rope->beta_fast > 0.0f &&
-              rope->beta_slow > 0.0f;
+    bool ok = rope->n_rot % 2 == 0 && rope->local_n_rot % 2 == 0 && rope->freq_base > 0.0f &&
+              rope->local_freq_base > 0.0f && rope->freq_scale > 0.0f && rope->attn_factor > 0.0f &&
+              rope->beta_fast > 0.0f && rope->beta_slow > 0.0f;
     if (!ok) {
         r->status = kt__fail(r->err, KT_E_FORMAT,
                              "%s: RoPE parameters out of range (dimensions %d even, base %g > 0, "
@@ -238,6 +251,7 @@ static void check_rope(kt__key_reader *r, const kt__rope_params *rope) {
 
 /* Gemma's 27 B models scale queries by the model's width a head, the others by the head's size. */
 static float query_scale(const kt__hparams *hp) {
+    if (hp->features & KT__F_V_NORM) return 1.0f;
     bool gemma27 = (hp->features & KT__F_EMBED_SCALE) &&
                    hp->d_model / hp->n_head != hp->head_dim_k &&
                    ((hp->n_layer == 46 && !(hp->features & KT__F_QK_NORM)) ||
@@ -246,42 +260,13 @@ static float query_scale(const kt__hparams *hp) {
     return 1.0f / sqrtf(width);
 }
 
-/* One element a layer: whether it is local. */
-static void read_pattern(kt__key_reader *r, const kt__gguf_kv *kv, kt__hparams *hp) {
-    const char *key = kt__key_of(r, "attention.sliding_window_pattern");
-    bool flags = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
-                 kv->elem_type != KT__GGUF_F64;
-    if (r->status != KT_OK) return;
-    if (!flags || kv->count != (uint64_t)hp->n_layer) {
-        r->status = kt__fail_at(
-            r->err, KT_E_FORMAT, key, kv->file_offset,
-            "%s: key '%s' has %llu elements, expected a flag for each of %d layers",
-            kt__gguf_path(r->gguf), key, (unsigned long long)kv->count, hp->n_layer);
-        return;
-    }
-    hp->has_pattern = true;
-    for (int i = 0; i < hp->n_layer; i++) hp->pattern[i] = kt__gguf_array_i64(kv, (uint64_t)i) != 0;
-}
-
-static void read_attention(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) {
+static void read_attention(kt__key_reader *r, kt__hparams *hp) {
     hp->q_scale = kt__key_f32(r, "attention.scale", false, 0.0f);
     if (hp->q_scale == 0.0f) hp->q_scale = query_scale(hp);
     kt__key_positive(r, "attention.scale", hp->q_scale);
     bool capped = strcmp(hp->arch, "gemma2") == 0;
     hp->attn_softcap = kt__key_f32(r, "attn_logit_softcapping", false, capped ? 50.0f : 0.0f);
     hp->final_softcap = kt__key_f32(r, "final_logit_softcapping", false, capped ? 30.0f : 0.0f);
-    hp->window_period = arch->window_period;
-    if (arch->window_period > 0) {
-        hp->window = kt__key_int(r, "attention.sliding_window", false, 0, 0, INT32_MAX);
-        const kt__gguf_kv *kv = kt__gguf_find(r->gguf,
-                                              kt__key_of(r, "attention.sliding_window_pattern"));
-        if (kv && kv->type == KT__GGUF_ARRAY) {
-            read_pattern(r, kv, hp);
-        } else if (kv) {
-            hp->window_period = (int)kt__key_int(r, "attention.sliding_window_pattern", false,
-                                                 arch->window_period, 0, KT__MAX_LAYERS);
-        }
-    }
 }
 
 /* Granite's factors. A block's output times r before it is added to x is the same as x in units of
@@ -313,6 +298,10 @@ static void read_pooling(kt__key_reader *r, kt__hparams *hp) {
     hp->pooling = (kt__pool_kind)kt__key_int(r, "pooling_type", false, KT__POOL_UNSAID,
                                              KT__POOL_NONE, KT__POOL_RANK);
     if (r->status != KT_OK || causal == !encoder) return;
+    if (!causal && hp->features & KT__F_LOCAL_HEADS) { /* its layers share one layer's room */
+        kt__key_refuse(r, "attention.causal", 0);
+        return;
+    }
     if (causal) {
         r->status = kt__fail_at(
             r->err, KT_E_UNSUPPORTED, kt__key_of(r, "attention.causal"), UINT64_MAX,
@@ -342,9 +331,9 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     if (status != KT_OK) return status;
     *out = (kt__hparams){.arch = arch->name, .features = arch->features};
     kt__key_reader r = {.gguf = gguf, .prefix = arch->name, .err = err};
-    read_sizes(&r, out);
+    read_sizes(&r, arch, out);
     kt__hparams_read_latent(&r, out);
-    check_heads(&r, out);
+    check_sizes(&r, out);
     kt__hparams_read_experts(&r, out);
     kt__hparams_read_recurrent(&r, out);
     if (r.status != KT_OK) return r.status;
@@ -352,7 +341,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     read_temperature(&r, out);
     override_rope(params, &out->rope);
     check_rope(&r, &out->rope);
-    read_attention(&r, arch, out);
+    read_attention(&r, out);
     kt__hparams_scale_latent(&r, out);
     read_scales(&r, out);
     read_pooling(&r, out);
@@ -364,14 +353,14 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
     kt__features features = hp->features;
     if (hp->dense[layer]) features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
     if (layer > 0) features &= ~KT__F_EMBED_NORM; /* in place of the first layer's norm */
+    if (layer >= hp->n_kv_own) features |= KT__F_SHARED_KV;
     return features;
 }
 
 kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer) {
-    kt__layer_sizes sizes = {hp->n_head_kv, hp->head_dim_k, hp->head_dim_v, hp->d_ff};
-    if (!(hp->features & KT__F_LOCAL_HEADS) || !kt__hparams_is_local(hp, layer)) return sizes;
-    sizes = hp->local;
-    sizes.d_ff = hp->d_ff;
+    kt__layer_sizes sizes = {hp->n_head_kv, hp->head_dim_k, hp->head_dim_v, 0};
+    if (hp->features & KT__F_LOCAL_HEADS && kt__hparams_is_local(hp, layer)) sizes = hp->local;
+    sizes.d_ff = hp->d_ff_of[layer] ? hp->d_ff_of[layer] : hp->d_ff;
     return sizes;
 }
 
@@ -390,6 +379,13 @@ bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
     if (hp->has_pattern) return hp->pattern[layer];
     if (hp->features & KT__F_GLOBAL_FIRST) return layer % hp->window_period != 0;
     return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
+}
+
+int kt__hparams_kv_source(const kt__hparams *hp, int layer) {
+    int source = layer < hp->n_kv_own ? layer : hp->n_kv_own - 1;
+    while (source > 0 && kt__hparams_is_local(hp, source) != kt__hparams_is_local(hp, layer))
+        source--;
+    return source;
 }
 
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {

@@ -20,6 +20,8 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer);
 kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer);
 /* Whether a layer attends through the sliding window. */
 bool kt__hparams_is_local(const kt__hparams *hp, int layer);
+/* The layer whose keys and values it reads: itself, or the last one before of its kind that has any. */
+int kt__hparams_kv_source(const kt__hparams *hp, int layer);
 /* Whether a layer's queries and keys are rotated. */
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer);
 /* What arch.def says of an architecture, without what a file adds; 0 for one that it does not have. */

@@ -1,6 +1,7 @@
 /* Reading of hyper-parameters, part by part (hparams.c calls them in this order).
  *
- * Owns: which keys belong to experts, to recurrent layers and to attention over latent vectors. */
+ * Owns: which keys belong to layers of two kinds, to experts, to recurrent layers and to attention
+ * over latent vectors. */
 #ifndef KT_MODEL_HPARAMS_PARTS_H
 #define KT_MODEL_HPARAMS_PARTS_H
 
@@ -10,6 +11,13 @@
 /* The feed-forward's width and the heads of keys, which say of each layer what it is made of: needs
  * n_layer and n_head. */
 void kt__hparams_read_layers(kt__key_reader *r, kt__hparams *hp);
+/* Which layers have the sliding window. */
+void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp);
+/* Heads of keys and widths of feed-forward parts that differ between layers; then, once the others'
+ * sizes are known, the sizes of heads in layers with a sliding window, and which layers have keys
+ * and values of their own. */
+void kt__hparams_read_kinds(kt__key_reader *r, kt__hparams *hp);
+void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_latent(kt__key_reader *r, kt__hparams *hp);
 /* The factor of queries, once it is known how far their rotation is stretched. */

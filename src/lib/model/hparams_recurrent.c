@@ -28,6 +28,10 @@ static void part_layers(kt__key_reader *r, kt__hparams *hp) {
 }
 
 void kt__hparams_read_layers(kt__key_reader *r, kt__hparams *hp) {
+    if (hp->features & KT__F_LOCAL_HEADS) {
+        kt__hparams_read_kinds(r, hp);
+        return;
+    }
     bool widths = hp->features & KT__F_EXPERTS && hp->features & KT__F_DELTA;
     if (hp->features & KT__F_ONE_PART) {
         hp->d_ff = kt__key_layers(r, "feed_forward_length", hp->n_layer, KT__MAX_COL, hp->no_ff);

@@ -79,7 +79,16 @@ typedef uint64_t kt__features;
      << 43) /* with a sliding window: of each period the first layer has none, not the last */
 #define KT__F_LOCAL_HEADS \
     (UINT64_C(1) << 44) /* layers with a sliding window have heads of other numbers and sizes */
-#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
+#define KT__F_SHARED_KV (UINT64_C(1) << 45) /* of a layer: it reads keys and values of one before */
+#define KT__F_V_NORM \
+    (UINT64_C(1) << 46) /* RMS norm of each v head; a layer without attn_v takes its raw keys */
+#define KT__F_LAYER_INPUTS \
+    (UINT64_C(1)           \
+     << 47) /* each layer has an embedding of its own of every token, if the file says */
+#define KT__F_BRANCHES \
+    (UINT64_C(1) << 48) /* with EXPERTS: a dense feed-forward beside them, each with its norms */
+#define KT__F_OUT_SCALE (UINT64_C(1) << 49) /* a layer's result times a factor of the file */
+#define KT__F_NEVER (UINT64_C(1) << 63)     /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -110,6 +119,7 @@ typedef struct kt__rope_params {
     kt__rope_kind kind;
     int n_rot;
     float freq_base;
+    int local_n_rot;
     float local_freq_base; /* of layers with a sliding window; they are never scaled */
     float freq_scale;      /* 1 / factor */
     float attn_factor;
@@ -128,6 +138,9 @@ typedef struct kt__hparams {
     kt__features features;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
     kt__layer_sizes local; /* with KT__F_LOCAL_HEADS, of layers with a sliding window; d_ff is 0 */
+    int d_ff_of[KT__MAX_LAYERS]; /* 0: d_ff, which is the largest */
+    int n_kv_own;      /* layers with keys and values of their own, before those without */
+    int d_layer_input; /* of a layer's own embedding of a token; 0: there are none */
     int n_expert, n_expert_used; /* 0: none */
     int d_ff_expert, d_ff_shared;
     float expert_scale; /* of the shares */

@@ -70,6 +70,23 @@ int64_t kt__key_int(kt__key_reader *r, const char *suffix, bool required, int64_
     return (int64_t)value;
 }
 
+int64_t kt__key_at(kt__key_reader *r, const char *suffix, int layer, int n_layer, int64_t fallback,
+                   int64_t low, int64_t high) {
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, suffix));
+    if (!kv || kv->type != KT__GGUF_ARRAY)
+        return kt__key_int(r, suffix, fallback == 0, fallback, low, high);
+    bool ok = kv->count >= (uint64_t)n_layer && kv->elem_type != KT__GGUF_STRING &&
+              kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64;
+    int64_t n = ok ? kt__gguf_array_i64(kv, (uint64_t)layer) : 0;
+    if (ok && n >= low && n <= high) return n;
+    if (r->status == KT_OK)
+        r->status = kt__fail_at(
+            r->err, KT_E_FORMAT, kt__key_of(r, suffix), kv->file_offset,
+            "%s: key '%s' should have %d numbers from %lld to %lld, one for each layer",
+            kt__gguf_path(r->gguf), r->key, n_layer, (long long)low, (long long)high);
+    return low;
+}
+
 void kt__key_refuse(kt__key_reader *r, const char *suffix, int64_t value) {
     if (r->status != KT_OK) return;
     r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, kt__key_of(r, suffix), UINT64_MAX,

@@ -24,6 +24,10 @@ bool kt__key_bool(kt__key_reader *r, const char *suffix, bool fallback);
 /* An integer in [low, high]; a per-layer array is taken when all its elements are equal. */
 int64_t kt__key_int(kt__key_reader *r, const char *suffix, bool required, int64_t fallback,
                     int64_t low, int64_t high);
+/* The layer's integer, of an array with one for each of n_layer or of one for all. fallback 0: the
+ * key is required. */
+int64_t kt__key_at(kt__key_reader *r, const char *suffix, int layer, int n_layer, int64_t fallback,
+                   int64_t low, int64_t high);
 /* An integer for each layer, or one for all: 0 (zero[i] is set), or everywhere the same one up to high,
  * which is returned. KT_E_FORMAT for others and where all are 0. */
 int kt__key_layers(kt__key_reader *r, const char *suffix, int n_layer, int64_t high, bool *zero);

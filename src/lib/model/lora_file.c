@@ -16,6 +16,7 @@ static const struct site_row {
     {KT__SLOT_ATTN_Q, NULL, KT__SITE_Q, 1},
     {KT__SLOT_ATTN_K, NULL, KT__SITE_K, 1},
     {KT__SLOT_ATTN_V, NULL, KT__SITE_V, 1},
+    {KT__SLOT_ATTN_V_OR_K, NULL, KT__SITE_V, 1},
     {KT__SLOT_ATTN_QKV, NULL, KT__SITE_Q, 3},
     {KT__SLOT_ATTN_OUT, NULL, KT__SITE_ATTN_OUT, 1},
     {KT__SLOT_FFN_GATE, NULL, KT__SITE_GATE, 1},
@@ -36,6 +37,7 @@ static const char *name_in_block(const kt__net *net, int block, const struct sit
     if (in_layer != !row->outside) return NULL;
     if (!in_layer) return row->outside;
     if (of_ff && net->hp.features & KT__F_EXPERTS) return NULL;
+    if (net->layers[block].v_is_k && row->site == KT__SITE_V) return NULL;
     return kt__slot_shape_of(&net->hp, block, row->slot, &shape) ? shape.name : NULL;
 }
 

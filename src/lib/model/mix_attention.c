@@ -55,6 +55,9 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
                               layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, KT__BUF_K_ROWS),
         .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
         .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
+        .v_norm = layer->v_norm,
+        .q_alone = layer->shares_kv,
+        .v_is_k = layer->v_is_k,
         .norm_rotated = hp->features & KT__F_NORM_ROTATED,
         .norm_eps = hp->norm_eps,
         .n_head = hp->n_head,
@@ -62,7 +65,9 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .head_dim_k = layer->sizes.head_dim_k,
         .head_dim_v = layer->sizes.head_dim_v,
         .cs = kt__fwd_f32(fwd, layer->local ? KT__BUF_CS_LOCAL : KT__BUF_CS),
-        .n_rot = layer->rotated ? hp->rope.n_rot : 0,
+        .n_rot = !layer->rotated ? 0
+                 : layer->local  ? hp->rope.local_n_rot
+                                 : hp->rope.n_rot,
         .neox = !(hp->features & KT__F_ROPE_NORM),
         .q_scale = hp->q_scale,
         .q_row_scale = kt__fwd_f32(fwd, KT__BUF_Q_SCALE),

@@ -1,5 +1,6 @@
 #include "model/net.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,7 +210,9 @@ static void split_qkv(const kt__hparams *hp, kt__layer *layer) {
     } else {
         layer->wq = t[hp->features & KT__F_DELTA ? KT__SLOT_ATTN_Q_GATE : KT__SLOT_ATTN_Q].w;
         layer->wk = t[KT__SLOT_ATTN_K].w;
-        layer->wv = t[KT__SLOT_ATTN_V].w;
+        layer->v_is_k = hp->features & KT__F_V_NORM && !t[KT__SLOT_ATTN_V_OR_K].w.data;
+        layer->wv = hp->features & KT__F_V_NORM ? t[KT__SLOT_ATTN_V_OR_K].w : t[KT__SLOT_ATTN_V].w;
+        if (layer->v_is_k) layer->wv = layer->wk;
         layer->bq = t[KT__SLOT_ATTN_Q_BIAS].v;
         layer->bk = t[KT__SLOT_ATTN_K_BIAS].v;
         layer->bv = t[KT__SLOT_ATTN_V_BIAS].v;
@@ -248,6 +251,12 @@ static kt_status turn_taps(const binder *b, kt__layer *layer) {
     return KT_OK;
 }
 
+static void read_again(kt__net *net, kt__layer *layer, int source) {
+    layer->kv_layer = net->layers[source].kv_layer;
+    int n = net->n_kv_layer - layer->kv_layer;
+    if (net->n_kv_reread < n) net->n_kv_reread = n;
+}
+
 /* Which layers have keys and values, and where the others' parts of a state begin. */
 static kt_status place_layer(const binder *b, int i) {
     kt__net *net = b->net;
@@ -256,7 +265,11 @@ static kt_status place_layer(const binder *b, int i) {
     size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
     bool both = layer->mixer == KT__MIX_BOTH;
     bool attends = layer->mixer == KT__MIX_ATTENTION || layer->mixer == KT__MIX_LATENT;
-    if (both || attends) layer->kv_layer = net->n_kv_layer++;
+    layer->shares_kv = i >= hp->n_kv_own;
+    if (layer->shares_kv)
+        read_again(net, layer, kt__hparams_kv_source(hp, i));
+    else if (both || attends)
+        layer->kv_layer = net->n_kv_layer++;
     if (attends || layer->mixer == KT__MIX_NONE) return KT_OK;
     layer->state_at = net->state_floats;
     net->state_floats += inputs + (size_t)kt__hparams_inner(hp) * (size_t)hp->state_dim;
@@ -282,8 +295,11 @@ static void find_ends(kt__layer *layer) {
 
 static void split_rest(kt__layer *layer) {
     const kt__bound *t = layer->t;
-    bool shared = t[KT__SLOT_SHARED_DOWN].w.data;
-    layer->down = t[shared ? KT__SLOT_SHARED_DOWN : KT__SLOT_FFN_DOWN].w;
+    bool shared = t[KT__SLOT_SHARED_DOWN].w.data, branch = t[KT__SLOT_BRANCH_DOWN].w.data;
+    layer->down = t[shared   ? KT__SLOT_SHARED_DOWN
+                    : branch ? KT__SLOT_BRANCH_DOWN
+                             : KT__SLOT_FFN_DOWN]
+                      .w;
     layer->down_bias = t[KT__SLOT_FFN_DOWN_BIAS].v;
     static const kt__slot norms[] = {KT__SLOT_FFN_NORM, KT__SLOT_FFN_NORM_POST,
                                      KT__SLOT_FFN_NORM_BARE};
@@ -294,6 +310,10 @@ static void split_rest(kt__layer *layer) {
                                            KT__SLOT_MAMBA_NORM_BOTH};
     for (size_t i = 0; i < sizeof state_norms / sizeof *state_norms; i++)
         if (t[state_norms[i]].v) layer->state_norm = t[state_norms[i]].v;
+    if (branch) {
+        layer->gate = t[KT__SLOT_BRANCH_GATE].w;
+        layer->up = t[KT__SLOT_BRANCH_UP].w;
+    }
     if (!shared) return;
     layer->gate = t[KT__SLOT_SHARED_GATE].w;
     layer->up = t[KT__SLOT_SHARED_UP].w;
@@ -351,6 +371,38 @@ static kt_status split_experts(const binder *b, int i) {
                                   : "one of the two");
 }
 
+static float *ones_of(kt__net *net) {
+    int n = kt__hparams_widest(&net->hp).head_dim_v;
+    float *ones = kt__arena_calloc(&net->arena, (size_t)n, sizeof *ones);
+    for (int i = 0; ones && i < n; i++) ones[i] = 1.0f;
+    return ones;
+}
+
+/* Norms that a layer has besides those of the file: of values, all ones; of what the router reads,
+ * with the factor that comes after it. */
+static kt_status make_norms(const binder *b, int i) {
+    kt__net *net = b->net;
+    const kt__hparams *hp = &net->hp;
+    kt__layer *layer = &net->layers[i];
+    const float *scale = layer->t[KT__SLOT_ROUTER_SCALE].v;
+    if (layer->v_is_k && layer->sizes.head_dim_k != layer->sizes.head_dim_v)
+        return kt__fail(b->err, KT_E_FORMAT,
+                        "%s: tensor 'blk.%d.attn_v.weight' is missing, and values of %d numbers "
+                        "are no keys of %d",
+                        kt__gguf_path(b->gguf), i, layer->sizes.head_dim_v,
+                        layer->sizes.head_dim_k);
+    if (hp->features & KT__F_V_NORM) {
+        layer->v_norm = i > 0 ? net->layers[0].v_norm : ones_of(net);
+        if (!layer->v_norm) return kt__fail_nomem(b->err, "the values' norm", 0);
+    }
+    if (!scale) return KT_OK;
+    float *norm = kt__arena_calloc(&net->arena, (size_t)hp->d_model, sizeof *norm);
+    if (!norm) return kt__fail_nomem(b->err, "a router's norm", (size_t)hp->d_model);
+    for (int c = 0; c < hp->d_model; c++) norm[c] = scale[c] / sqrtf((float)hp->d_model);
+    layer->router_norm = norm;
+    return KT_OK;
+}
+
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
     size_t n_tensors = kt__gguf_n_tensors(b->gguf);
@@ -374,6 +426,7 @@ static kt_status bind_layers(const binder *b) {
         split_rest(&net->layers[i]);
         place_alone(&net->hp, &net->layers[i]);
         kt_status experts = split_experts(b, i);
+        if (experts == KT_OK) experts = make_norms(b, i);
         if (experts == KT_OK) experts = place_layer(b, i);
         if (experts != KT_OK) return experts;
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
@@ -438,6 +491,44 @@ out:
     return status;
 }
 
+static kt_status bind_layer_inputs(const binder *b) {
+    kt_status status;
+    kt__net *net = b->net;
+    const kt__hparams *hp = &net->hp;
+    int n = hp->d_layer_input * hp->n_layer;
+    const char *table = "per_layer_token_embd.weight";
+    if (!(hp->features & KT__F_LAYER_INPUTS)) return KT_OK;
+    KT__TRY(bind_matrix(b, table, hp->n_vocab, n, true, &net->input_table));
+    KT__TRY(bind_matrix(b, "per_layer_model_proj.weight", n, hp->d_model, true, &net->input_proj));
+    KT__TRY(
+        bind_vector(b, "per_layer_proj_norm.weight", hp->d_layer_input, true, &net->input_norm));
+    kt__gguf_read_sparsely(b->gguf, kt__gguf_find_tensor(b->gguf, table));
+out:
+    return status;
+}
+
+/* Tokens that the file does not want as answers: of markers that the model would write by mistake. */
+static kt_status bind_suppressed(const binder *b) {
+    const kt__gguf_kv *kv = NULL;
+    const char *key = "tokenizer.ggml.suppress_tokens";
+    kt__net *net = b->net;
+    kt_status status = kt__gguf_get_array(b->gguf, key, false, KT__GGUF_TYPE_COUNT, &kv, b->err);
+    if (status != KT_OK || !kv) return status;
+    bool integers = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
+                    kv->elem_type != KT__GGUF_F64;
+    if (!integers || kv->count > (uint64_t)net->hp.n_vocab)
+        return kt__fail_at(b->err, KT_E_FORMAT, key, kv->file_offset,
+                           "%s: key '%s' should be a list of at most %d token ids",
+                           kt__gguf_path(b->gguf), key, net->hp.n_vocab);
+    net->suppressed = kt__arena_calloc(&net->arena, (size_t)kv->count + 1, sizeof *net->suppressed);
+    if (!net->suppressed) return kt__fail_nomem(b->err, key, (size_t)kv->count);
+    for (uint64_t i = 0; i < kv->count; i++) {
+        int64_t id = kt__gguf_array_i64(kv, i);
+        if (id >= 0 && id < net->hp.n_vocab) net->suppressed[net->n_suppressed++] = (int32_t)id;
+    }
+    return KT_OK;
+}
+
 static kt_status bind_globals(const binder *b) {
     kt_status status;
     kt__net *net = b->net;
@@ -454,6 +545,8 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_tables(b));
     KT__TRY(bind_dense(b));
     KT__TRY(bind_ranker(b));
+    KT__TRY(bind_layer_inputs(b));
+    KT__TRY(bind_suppressed(b));
     if (half == 0) goto out;
     KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));
     bool need = hp->rope.kind == KT__ROPE_LONGROPE;
@@ -477,6 +570,10 @@ static const struct global_row {
 
 /* After blk.N.: tables that follow from the hyper-parameters, which old converters wrote. */
 static const char *const harmless_in_layer[] = {"attn_rot_embd.weight", "attn_rot_embd.inv_freq"};
+
+/* Of a layer that reads another's keys and values: what its own would be, if training left it there. */
+static const char *const harmless_in_shared[] = {"attn_k.weight", "attn_v.weight",
+                                                 "attn_k_norm.weight"};
 
 static bool is_among(const char *name, const char *const *list, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -516,6 +613,7 @@ bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {
     if (!rest) return false;
     if (layer >= hp->n_layer) return true; /* a block that proposes tokens, and is not used */
     if (IS_AMONG(rest, harmless_in_layer)) return true;
+    if (layer >= hp->n_kv_own && IS_AMONG(rest, harmless_in_shared)) return true;
     for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
         if (strcmp(rest, slots[slot].name) == 0 && has_place(hp, layer, &slots[slot])) return true;
     }
@@ -557,7 +655,9 @@ static void count_bytes(kt__net *net, const kt__gguf *gguf) {
         net->n_params += t->n_elem;
         net->weight_bytes += t->size;
     }
-    net->decode_bytes = net->weight_bytes;
+    const kt__weight *table = &net->input_table;
+    net->lookup_bytes = (uint64_t)table->row_bytes * (uint64_t)table->n_row;
+    net->decode_bytes = net->weight_bytes - net->lookup_bytes;
     if (net->head.data != net->embed.data) {
         net->decode_bytes -= (uint64_t)net->embed.row_bytes * (uint64_t)net->embed.n_row;
     }

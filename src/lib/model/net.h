@@ -49,6 +49,10 @@ typedef struct kt__layer {
     kt__weight shared_share;            /* one row: the gate of the shared expert */
     bool local;                         /* sliding window */
     bool rotated;                       /* RoPE on queries and keys */
+    bool shares_kv;                     /* it has no keys and values of its own */
+    bool v_is_k;                        /* values are its raw keys */
+    const float *v_norm;                /* with KT__F_V_NORM: ones */
+    const float *router_norm;           /* with KT__F_BRANCHES, of the router's input */
     int kv_layer;                       /* with attention: of the store of keys and values */
     size_t state_at;                    /* else: floats of a state before this layer's */
     const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
@@ -59,14 +63,20 @@ typedef struct kt__net {
     kt__hparams hp;
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
-    const float *out_norm, *head_bias;   /* or NULL; head_bias: [n_vocab] */
+    const float *out_norm, *head_bias; /* or NULL; head_bias: [n_vocab] */
+    int32_t *suppressed;               /* [n_suppressed] tokens that are never chosen */
+    size_t n_suppressed;
+    kt__weight input_table, input_proj;  /* with KT__F_LAYER_INPUTS: of all layers together */
+    const float *input_norm;             /* [d_layer_input] */
     kt__input_tables tables;             /* with KT__F_LAYER_NORMS; with KT__F_EMBED_NORM a norm */
     kt__pool_head pool;                  /* after what is pooled */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
-    uint64_t expert_bytes; /* of weight_bytes: matrices of experts */
-    int n_kv_layer;        /* layers with keys and values */
+    uint64_t expert_bytes; /* of weight_bytes: matrices of experts, */
+    uint64_t lookup_bytes; /* and a table of which tokens read a row each, and nothing the whole */
+    int n_kv_layer;        /* layers with keys and values; */
+    int n_kv_reread;       /* of the last ones: up to the first that further layers read again */
     size_t state_floats;   /* of the others, together; 0: there are none */
     kt__arena arena;
 } kt__net;
@@ -86,6 +96,8 @@ bool kt__slot_shape_of(const kt__hparams *hp, int layer, kt__slot slot, kt__slot
 kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,
                        kt_error *err) KT_CHECKED;
 void kt__net_free(kt__net *net);
+/* What a store of its keys and values, and of its states, is made for; all of it in f16. */
+kt__kv_shape kt__net_kv_shape(const kt__net *net);
 /* Whether the layer program of hp has a use for a tensor of this name, or does right without it. */
 bool kt__net_has_place(const kt__hparams *hp, kt__str name);
 

@@ -55,14 +55,14 @@ static double magnitude_of(const kt__rope_params *p) {
 kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
                         kt__rope *out, kt_error *err) {
     const kt__rope_params *p = &net->hp.rope;
-    int half = p->n_rot / 2;
-    *out = (kt__rope){.n_rot = p->n_rot, .magnitude = local ? 1.0 : magnitude_of(p)};
+    int n_rot = local ? p->local_n_rot : p->n_rot, half = n_rot / 2;
+    *out = (kt__rope){.n_rot = n_rot, .magnitude = local ? 1.0 : magnitude_of(p)};
     out->inv_freq = kt__arena_calloc(arena, (size_t)half + 1, sizeof *out->inv_freq);
     if (!out->inv_freq) return kt__fail_nomem(err, "a rotary table", (size_t)half * sizeof(double));
     const float *factors = local ? NULL : factors_of(net, n_ctx);
     double base = (double)(local ? p->local_freq_base : p->freq_base);
     for (int i = 0; i < half; i++) {
-        double plain = kt__pow(base, -2.0 * i / p->n_rot);
+        double plain = kt__pow(base, -2.0 * i / n_rot);
         if (factors) plain /= (double)factors[i];
         out->inv_freq[i] = local ? plain : scaled_frequency(p, plain, i);
         if (!isfinite(out->inv_freq[i])) {

@@ -180,7 +180,7 @@ static void down_rows(void *arg, int64_t begin, int64_t end, int worker) {
         int n = row1 - row < job->step ? row1 - row : job->step;
         begin_sums(job, row, n);
         for (int p = 0; p < d->routing->n_piece; p++) add_piece(job, p, row, n, worker);
-        for (int t = 0; t < d->routing->n_tok; t++) {
+        for (int t = 0; d->x && t < d->routing->n_tok; t++) {
             float *x = d->x + (size_t)t * ld + row;
             job->dev->kernels->add(x, d->sum + (size_t)t * ld + row, n, x);
         }

@@ -62,8 +62,10 @@ typedef struct kt__qkv {
     const float *q_rows,
         *k_rows;         /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
     const float *v_rows; /* [n_tok][n_head_kv * head_dim_v] in the same way */
-    const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
-    bool norm_rotated;            /* those norms come after the rotation */
+    const float *q_norm, *k_norm, *v_norm; /* [head_dim] RMS norm of each head, or NULL */
+    bool q_alone;                          /* keys and values are there, from another layer */
+    bool v_is_k;                           /* wv is wk: what adapts keys adapts values */
+    bool norm_rotated;                     /* those norms come after the rotation */
     float norm_eps;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     const float *cs; /* [n_tok][n_rot]: cosines, then sines */
@@ -172,9 +174,10 @@ typedef struct kt__route {
     bool normed;            /* shares are divided by their sum */
     const float *pick_bias; /* [n_expert] added for the choice alone, or NULL */
     int n_group,
-        n_group_used;   /* experts are chosen from the groups whose best two are the largest */
-    float scale;        /* of the shares */
-    float *shared_gate; /* [n_tok] in: logits, out: their sigmoid; or NULL */
+        n_group_used; /* experts are chosen from the groups whose best two are the largest */
+    float scale;      /* of the shares */
+    const float *expert_scale; /* [n_expert] of each expert's, or NULL */
+    float *shared_gate;        /* [n_tok] in: logits, out: their sigmoid; or NULL */
 } kt__route;
 
 typedef struct kt__experts_glu {
@@ -190,7 +193,7 @@ typedef struct kt__experts_down {
     bool shared;               /* sum holds the shared expert's output */
     const float *shared_share; /* [n_tok] what that counts; NULL: 1 */
     float *sum;                /* [n_tok][down.w.n_row] of room */
-    float *x;                  /* [n_tok][down.w.n_row] */
+    float *x;                  /* [n_tok][down.w.n_row] += sum; NULL: it stays there */
 } kt__experts_down;
 
 /* ---- recurrent layers ---- */
@@ -325,8 +328,7 @@ typedef struct kt__ops {
     /* glu of each slot by its expert: as activation rows of slots */
     void (*experts_glu)(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
                         kt__acts *out);
-    /* x[t] += the sum over t's experts, by ascending number, of share * (down . act + bias); acts:
-     * of slots */
+    /* sum[t] += over t's experts, by ascending number, share * (down . act + bias); acts: of slots */
     void (*experts_down)(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
     /* io[t * ld_io + i] *= y[t * ld_y + i] */
     void (*mul)(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,

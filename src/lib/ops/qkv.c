@@ -25,7 +25,7 @@ static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
     if (d->q_rows && head < d->n_head + d->n_head_kv) return NULL;
     if (head < d->n_head) return kt__row_of(&d->wq, head * d->head_dim_k);
     head -= d->n_head;
-    if (d->v_rows) return NULL;
+    if (d->v_rows || d->q_alone) return NULL;
     if (head < d->n_head_kv) return kt__row_of(&d->wk, head * d->head_dim_k);
     return kt__row_of(&d->wv, (head - d->n_head_kv) * d->head_dim_v);
 }
@@ -141,14 +141,19 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
 static void value_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
+    kt__lora_site site = d->v_is_k ? KT__SITE_K : KT__SITE_V;
     if (d->v_rows) {
         copy_head(d->v_rows, d->head_dim_v, d->n_head_kv, head, job, tile, (size_t)d->head_dim_v);
     } else {
-        next = kt__dev_lora_next(d->lora, KT__SITE_V, head * d->head_dim_v, job->acts->n_tok, next);
+        next = kt__dev_lora_next(d->lora, site, head * d->head_dim_v, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL,
                    next, tile, (size_t)d->head_dim_v, worker);
-        kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,
+        kt__dev_lora_add(job->dev, d->lora, site, head * d->head_dim_v, d->head_dim_v, 0,
                          job->acts->n_tok, tile, (size_t)d->head_dim_v, worker);
+    }
+    for (int t = 0; d->v_norm && t < job->acts->n_tok; t++) {
+        float *v = tile + (size_t)t * (size_t)d->head_dim_v;
+        (void)job->dev->kernels->rmsnorm(v, d->v_norm, d->head_dim_v, d->norm_eps, v);
     }
     store_head(job, head, false, tile, d->head_dim_v);
     quantise_head(job, head, false, worker);
@@ -173,7 +178,7 @@ static void run_heads(void *arg, int64_t begin, int64_t end, int worker) {
 
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     qkv_job job = {dev, acts, desc};
-    int64_t items = desc->n_head + 2 * desc->n_head_kv;
+    int64_t items = desc->n_head + (desc->q_alone ? 0 : 2 * desc->n_head_kv);
     items += kt__dev_down_begin(dev, desc->lora, KT__SITE_Q, true);
     kt__pool_run(dev->pool, items, 1, run_heads, &job);
     kt__dev_down_end(dev);

@@ -143,6 +143,12 @@ static bool is_by_logits(const kt__route *d) {
     return d->shares != KT__SHARES_SIGMOID && !d->normed && !d->pick_bias && d->n_group <= 1;
 }
 
+static void scale_shares(const route_job *job, int64_t t) {
+    const kt__routing *r = job->routing;
+    for (int64_t i = t * r->n_used; job->d->expert_scale && i < (t + 1) * r->n_used; i++)
+        r->share[i] *= job->d->expert_scale[r->chosen[i]];
+}
+
 static void route_rows(void *arg, int64_t begin, int64_t end, int worker) {
     route_job *job = arg;
     int n_expert = job->routing->n_expert;
@@ -151,6 +157,7 @@ static void route_rows(void *arg, int64_t begin, int64_t end, int worker) {
         bool finite = true;
         (void)job->dev->kernels->argmax(job->d->logits + t * n_expert, n_expert, &finite);
         if (finite) finite = (is_by_logits(job->d) ? choose_experts : choose_by_scores)(job, t);
+        if (finite) scale_shares(job, t);
         if (!finite) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
         float *gate = job->d->shared_gate;
         if (gate) gate[t] = 1.0f / (1.0f + kt__expf(-gate[t]));

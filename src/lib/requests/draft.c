@@ -83,8 +83,9 @@ static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *
 uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
     kt__kv_shape shape = kt__model_kv_shape(draft);
     kt__fwd_params fwd = fwd_params(draft, p);
-    uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap ? draft->info.weight_bytes
-                                                                        : 0;
+    uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap
+                           ? kt__model_resident_bytes(draft)
+                           : 0;
     return weights + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
            kt__fwd_plan_bytes(draft->net, &fwd);
 }

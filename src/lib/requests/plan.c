@@ -290,7 +290,7 @@ static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
     uint64_t taken = atomic_load(&ctx->mem_used_bytes);
     bool mapped = model->params.use_mmap;
     m->budget_bytes = ctx->mem_bytes;
-    m->weights_bytes = model->info.weight_bytes;
+    m->weights_bytes = kt__model_resident_bytes(model);
     m->weights_counted = ctx->mem_given || !mapped;
     bool charged = atomic_load(&model->n_charged) > 0;
     m->others_bytes = taken;

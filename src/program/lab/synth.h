@@ -34,6 +34,11 @@ typedef struct kt__synth_preset {
     bool pick_bias, shares_normed;
     float expert_scale;
     int window;
+    int window_every; /* Gemma 4: all but every so many-th layer are local, and these have */
+    int local_head_kv, local_head_dim; /* heads of their own; 0: as the others */
+    int n_kv_shared, ff_shared_kv; /* the last layers, and their feed-forward's width; 0: d_ff */
+    int d_layer_input;
+    bool k_is_v; /* global layers have no attn_v */
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
     float temperature;
@@ -57,7 +62,8 @@ typedef enum kt__synth_content {
     KT__CONTENT_RANDOM,
     KT__CONTENT_LLAMA3_FREQS,
     KT__CONTENT_LONG_FACTORS,
-    KT__CONTENT_SHORT_FACTORS
+    KT__CONTENT_SHORT_FACTORS,
+    KT__CONTENT_QUARTER_FREQS /* the first quarter is rotated, and the rest is not */
 } kt__synth_content;
 
 typedef struct kt__synth_tensor {

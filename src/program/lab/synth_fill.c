@@ -394,6 +394,11 @@ static void longrope_factors(int64_t n, double top, float *out) {
     }
 }
 
+/* As converters write "proportional" rotation: a factor that leaves no angle. */
+static void quarter_freqs(int64_t n, float *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = i < n / 4 ? 1.0f : 1e30f;
+}
+
 void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, int64_t end,
                     void *out) {
     const kt__synth_tensor *t = &plan->tensors[tensor];
@@ -403,6 +408,10 @@ void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, in
     drawer dr = {0};
     if (t->content == KT__CONTENT_LLAMA3_FREQS) {
         llama3_freqs(plan->preset, t->n_cols, out);
+        return;
+    }
+    if (t->content == KT__CONTENT_QUARTER_FREQS) {
+        quarter_freqs(t->n_cols, out);
         return;
     }
     if (t->content != KT__CONTENT_RANDOM) {

@@ -178,6 +178,10 @@ static const slot_stats known_stats[KT__SLOT_COUNT] = {
     [KT__SLOT_FFN_GATE_UP_BIAS] = {.std = 0.3f},
     [KT__SLOT_FFN_DOWN_BIAS] = {.std = 0.2f},
     [KT__SLOT_PICK_BIAS] = {.std = 0.1f},
+    [KT__SLOT_ROUTER_SCALE] = {.mean = 30.0f, .std = 3.0f}, /* it is divided by sqrt(d_model) */
+    [KT__SLOT_INPUT_END] = {.mean = 0.3f, .std = 0.03f},    /* less than the layer's blocks add */
+    [KT__SLOT_DOWN_SCALE] = {.mean = 1.0f, .std = 0.3f},
+    [KT__SLOT_OUT_SCALE] = {.mean = 0.8f, .std = 0.1f},
     [KT__SLOT_ROUTER_BIAS] = {.std = 0.5f},
     [KT__SLOT_GATE_EXPS_BIAS] = {.std = 0.2f},
     [KT__SLOT_UP_EXPS_BIAS] = {.std = 0.2f},
@@ -198,6 +202,12 @@ static slot_stats stats_of(const kt__hparams *hp, kt__slot slot, const kt__slot_
     if (s.gain == 0.0f && s.std == 0.0f)
         s = shape->floats ? (slot_stats){.mean = 1.0f, .std = 0.1f} : (slot_stats){.gain = 1.0f};
     if (of_qk && normed) s.gain = 1.0f;
+    /* where queries are not scaled, the norms do it */
+    if (hp->features & KT__F_V_NORM &&
+        (slot == KT__SLOT_ATTN_Q_NORM || slot == KT__SLOT_ATTN_K_NORM)) {
+        s.mean = 1.0f / sqrtf(sqrtf((float)shape->n_cols));
+        s.std = 0.1f * s.mean;
+    }
     if (slot == KT__SLOT_MAMBA_OUT && hp->features & KT__F_BOTH) s.gain = 0.3f;
     return s;
 }
@@ -208,6 +218,9 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     case KT__SLOT_PICK_BIAS: return ps->pick_bias;
     case KT__SLOT_GATE_EXPS:
     case KT__SLOT_UP_EXPS:
+    case KT__SLOT_ATTN_V_OR_K:
+    case KT__SLOT_DOWN_SCALE:
+    case KT__SLOT_OUT_SCALE:
     case KT__SLOT_MAMBA_TAPS_BIAS: return true;
     case KT__SLOT_ROUTER_BIAS:
     case KT__SLOT_UP_EXPS_BIAS:
@@ -223,6 +236,8 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
 static void add_slot(planner *p, const kt__hparams *hp, int layer, kt__slot slot) {
     kt__slot_shape shape;
     if (!kt__slot_shape_of(hp, layer, slot, &shape)) return;
+    if (slot == KT__SLOT_ATTN_V_OR_K && p->plan->preset->k_is_v && !kt__hparams_is_local(hp, layer))
+        return;
     if (!shape.required && !has_optional(p->plan->preset, slot)) return;
     slot_stats s = stats_of(hp, slot, &shape);
     kt__synth_tensor t = {.type = recipe_type(p->plan, shape.role, layer, shape.n_cols),
@@ -288,10 +303,22 @@ static void add_head(planner *p, kt__features features, float embed_gain) {
     if (ps->head_bias) add_vector(p, "output.bias", p->plan->n_vocab, 0.0f, 0.5f);
 }
 
+static void add_layer_inputs(planner *p, const kt__hparams *hp) {
+    int64_t per = hp->d_layer_input, n = per * hp->n_layer;
+    if (per == 0) return;
+    add_matrix(p, KT__TENSOR_EMBD, "per_layer_token_embd.weight", n, p->plan->n_vocab,
+               sqrtf((float)hp->n_layer)); /* 1 over each layer's part */
+    add_matrix(p, KT__TENSOR_OTHER, "per_layer_model_proj.weight", hp->d_model, n, 1.0f);
+    add_norm(p, "per_layer_proj_norm.weight", per, 1.0f);
+}
+
 static void add_all(planner *p, const kt__hparams *hp) {
     const kt__synth_preset *ps = p->plan->preset;
     float embed_gain = hp->features & KT__F_EMBED_SCALE ? 0.25f : 1.0f;
     add_matrix(p, KT__TENSOR_EMBD, "token_embd.weight", ps->d_model, p->plan->n_vocab, embed_gain);
+    add_layer_inputs(p, hp);
+    if (hp->features & KT__F_LOCAL_HEADS)
+        add_factors(p, "rope_freqs.weight", KT__CONTENT_QUARTER_FREQS);
     if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
     if (ps->longrope) {
         add_factors(p, "rope_factors_long.weight", KT__CONTENT_LONG_FACTORS);
@@ -417,13 +444,34 @@ static bool is_ff_alone(const kt__synth_preset *ps, int i) {
 static void put_ff_widths(keys *k, const kt__synth_preset *ps) {
     enum { MAX_LAYER = 64 };
     int32_t n_ff[MAX_LAYER];
-    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
-        n_ff[i] = is_ff_alone(ps, i) ? ps->d_ff : 0;
-    if (ps->ff_layers) {
+    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++) {
+        bool shared = ps->ff_shared_kv && i >= ps->n_layer - ps->n_kv_shared;
+        n_ff[i] = shared ? ps->ff_shared_kv : is_ff_alone(ps, i) || !ps->ff_layers ? ps->d_ff : 0;
+    }
+    if (ps->ff_layers || ps->ff_shared_kv) {
         kt__gguf_put_i32s(k->w, arch_key(k, "feed_forward_length"), n_ff, (uint64_t)ps->n_layer);
     } else {
         put_u32(k, "feed_forward_length", ps->d_ff);
     }
+}
+
+static bool is_global(const kt__synth_preset *ps, int i) {
+    return (i + 1) % ps->window_every == 0;
+}
+
+/* Layers with a sliding window that have heads of their own, and those that share keys and values. */
+static void put_kinds(keys *k, const kt__synth_preset *ps) {
+    enum { MAX_LAYER = 64 };
+    bool local[MAX_LAYER];
+    int n = ps->n_layer < MAX_LAYER ? ps->n_layer : MAX_LAYER;
+    if (!ps->window_every) return;
+    for (int i = 0; i < n; i++) local[i] = !is_global(ps, i);
+    kt__gguf_put_bools(k->w, arch_key(k, "attention.sliding_window_pattern"), local, (uint64_t)n);
+    put_u32(k, "attention.key_length_swa", ps->local_head_dim);
+    put_u32(k, "attention.value_length_swa", ps->local_head_dim);
+    put_u32(k, "rope.dimension_count_swa", ps->local_head_dim);
+    put_u32(k, "attention.shared_kv_layers", ps->n_kv_shared);
+    put_u32(k, "embedding_length_per_layer_input", ps->d_layer_input);
 }
 
 /* Heads of keys, and what recurrent layers have. */
@@ -431,8 +479,10 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     enum { MAX_LAYER = 64 }; /* a bit each */
     int32_t n_kv[MAX_LAYER];
     for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
-        n_kv[i] = ps->attention_layers >> i & 1 ? ps->n_head_kv : 0;
-    if (ps->attention_layers) {
+        n_kv[i] = ps->local_head_kv ? is_global(ps, i) ? ps->n_head_kv : ps->local_head_kv
+                  : ps->attention_layers >> i & 1 ? ps->n_head_kv
+                                                  : 0;
+    if (ps->attention_layers || ps->local_head_kv) {
         kt__gguf_put_i32s(k->w, arch_key(k, "attention.head_count_kv"), n_kv,
                           (uint64_t)ps->n_layer);
     } else {
@@ -469,6 +519,7 @@ static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
         put_u32(&k, "attention.key_length", ps->head_dim);
         put_u32(&k, "attention.value_length", ps->head_dim);
     }
+    put_kinds(&k, ps);
     put_rope(&k, ps);
     put_experts(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);

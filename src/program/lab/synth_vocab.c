@@ -33,6 +33,10 @@ static const char turns[] =
     "{{ bos_token }}{% for message in messages %}<start_of_turn>"
     "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}"
     "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
+static const char bar_turns[] =
+    "{{ bos_token }}{% for message in messages %}<|turn>"
+    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}"
+    "<turn|>\n{% endfor %}{% if add_generation_prompt %}<|turn>model\n{% endif %}";
 static const char bars[] =
     "{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}<|end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}";
@@ -144,7 +148,8 @@ static void put_lists(kt__gguf_writer *w, const vocab *v, bool scores) {
     kt__gguf_put_strs(w, "tokenizer.ggml.tokens", v->tokens, (uint64_t)v->n);
     if (scores) kt__gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, (uint64_t)v->n);
     kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, (uint64_t)v->n);
-    if (!scores) kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, (uint64_t)v->n_merges);
+    if (v->n_merges)
+        kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, (uint64_t)v->n_merges);
 }
 
 static void put_bpe(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
@@ -173,7 +178,8 @@ static void put_bpe(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
 
 /* What differs between the SentencePiece models. */
 typedef struct spm_kind {
-    const char *arch; /* NULL: any other */
+    const char *arch;  /* NULL: any other */
+    const char *model; /* of the tokenizer: "llama" merges by scores, "gemma4" by a list */
     const char *first[4];
     const char *bos, *eos, *unk, *pad;
     const char *controls[5];
@@ -182,7 +188,19 @@ typedef struct spm_kind {
 } spm_kind;
 
 static const spm_kind spm_kinds[] = {
+    {"gemma4",
+     "gemma4",
+     {"<pad>", "<eos>", "<bos>", "<unk>"},
+     "<bos>",
+     "<eos>",
+     "<unk>",
+     "<pad>",
+     {"<|turn>", "<turn|>", "<|channel>", "<channel|>"},
+     bar_turns,
+     true,
+     false},
     {"gemma",
+     "llama",
      {"<pad>", "<eos>", "<bos>", "<unk>"},
      "<bos>",
      "<eos>",
@@ -193,6 +211,7 @@ static const spm_kind spm_kinds[] = {
      true,
      false},
     {"phi3",
+     "llama",
      {"<unk>", "<s>", "</s>"},
      "<s>",
      "<|endoftext|>",
@@ -203,6 +222,7 @@ static const spm_kind spm_kinds[] = {
      false,
      false},
     {NULL,
+     "llama",
      {"<unk>", "<s>", "</s>"},
      "<s>",
      "</s>",
@@ -235,12 +255,13 @@ static void put_spm(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
     }
     add_token(v, space, TYPE_NORMAL, -1.0f);
     for (char c = 33; c < 127; c++) add_token(v, (char[]){c, '\0'}, TYPE_NORMAL, -1e4f - (float)c);
-    add_pieces(v, space, v->cap - n_controls, false);
-    add_pieces(v, "", v->cap - n_controls, false);
+    bool merges = strcmp(kind->model, "gemma4") == 0;
+    add_pieces(v, space, v->cap - n_controls, merges);
+    add_pieces(v, "", v->cap - n_controls, merges);
     add_fillers(v, space, v->cap - n_controls);
     for (int i = 0; i < n_controls; i++) add_control(v, kind->controls[i]);
-    kt__gguf_put_str(w, "tokenizer.ggml.model", "llama");
-    kt__gguf_put_str(w, "tokenizer.ggml.pre", "default");
+    kt__gguf_put_str(w, "tokenizer.ggml.model", kind->model);
+    if (!merges) kt__gguf_put_str(w, "tokenizer.ggml.pre", "default");
     put_lists(w, v, true);
     put_id(w, v, "bos", kind->bos);
     put_id(w, v, "eos", kind->eos);

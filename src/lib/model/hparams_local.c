@@ -1,0 +1,83 @@
+/* Keys of layers that come in two kinds: with a sliding window, and without. */
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "model/hparams.h"
+#include "model/hparams_parts.h"
+
+/* One element a layer: whether it is local. */
+static void read_pattern(kt__key_reader *r, const kt__gguf_kv *kv, kt__hparams *hp) {
+    const char *key = kt__key_of(r, "attention.sliding_window_pattern");
+    bool flags = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
+                 kv->elem_type != KT__GGUF_F64;
+    if (r->status != KT_OK) return;
+    if (!flags || kv->count != (uint64_t)hp->n_layer) {
+        r->status = kt__fail_at(
+            r->err, KT_E_FORMAT, key, kv->file_offset,
+            "%s: key '%s' has %llu elements, expected a flag for each of %d layers",
+            kt__gguf_path(r->gguf), key, (unsigned long long)kv->count, hp->n_layer);
+        return;
+    }
+    hp->has_pattern = true;
+    for (int i = 0; i < hp->n_layer; i++) hp->pattern[i] = kt__gguf_array_i64(kv, (uint64_t)i) != 0;
+}
+
+void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp) {
+    const char *pattern = "attention.sliding_window_pattern";
+    bool kinds = hp->features & KT__F_LOCAL_HEADS;
+    hp->window_period = period;
+    if (period == 0) return;
+    hp->window = kt__key_int(r, "attention.sliding_window", kinds, 0, kinds, INT32_MAX);
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, pattern));
+    if (kv && kv->type == KT__GGUF_ARRAY) {
+        read_pattern(r, kv, hp);
+    } else if (kv || kinds) {
+        hp->window_period = (int)kt__key_int(r, pattern, kinds, period, 0, KT__MAX_LAYERS);
+    }
+}
+
+/* Heads of keys: one number for each kind of layer. */
+static void read_kv_heads(kt__key_reader *r, kt__hparams *hp) {
+    const char *key = "attention.head_count_kv";
+    for (int i = 0; i < hp->n_layer && r->status == KT_OK; i++) {
+        int n = (int)kt__key_at(r, key, i, hp->n_layer, hp->n_head, 1, hp->n_head);
+        int *of = kt__hparams_is_local(hp, i) ? &hp->local.n_head_kv : &hp->n_head_kv;
+        if (*of && *of != n) kt__key_fail(r, key, "differs between layers of one kind");
+        *of = n;
+    }
+    if (!hp->n_head_kv) hp->n_head_kv = hp->local.n_head_kv;
+    if (!hp->local.n_head_kv) hp->local.n_head_kv = hp->n_head_kv;
+}
+
+void kt__hparams_read_kinds(kt__key_reader *r, kt__hparams *hp) {
+    const char *key = "feed_forward_length";
+    read_kv_heads(r, hp);
+    for (int i = 0; i < hp->n_layer && r->status == KT_OK; i++) {
+        hp->d_ff_of[i] = (int)kt__key_at(r, key, i, hp->n_layer, 0, 1, KT__MAX_COL);
+        if (hp->d_ff < hp->d_ff_of[i]) hp->d_ff = hp->d_ff_of[i];
+    }
+}
+
+/* The last layers have no keys and values: each reads those of the last layer of its kind that has. */
+static void read_shared(kt__key_reader *r, kt__hparams *hp) {
+    const char *key = "attention.shared_kv_layers";
+    hp->n_kv_own = hp->n_layer - (int)kt__key_int(r, key, false, 0, 0, hp->n_layer - 1);
+    for (int i = hp->n_kv_own; i < hp->n_layer && r->status == KT_OK; i++) {
+        int source = kt__hparams_kv_source(hp, i);
+        if (kt__hparams_is_local(hp, source) != kt__hparams_is_local(hp, i))
+            kt__key_fail(r, key, "leaves no layer of one kind with keys and values");
+    }
+}
+
+void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp) {
+    hp->n_kv_own = hp->n_layer;
+    if (r->status != KT_OK || !(hp->features & KT__F_LOCAL_HEADS)) return;
+    hp->local.head_dim_k = (int)kt__key_int(r, "attention.key_length_swa", false, hp->head_dim_k, 1,
+                                            KT__MAX_HEAD_DIM);
+    hp->local.head_dim_v = (int)kt__key_int(r, "attention.value_length_swa", false, hp->head_dim_v,
+                                            1, KT__MAX_HEAD_DIM);
+    read_shared(r, hp);
+    if (!(hp->features & KT__F_LAYER_INPUTS)) return;
+    hp->d_layer_input = (int)kt__key_int(r, "embedding_length_per_layer_input", false, 0, 0,
+                                         KT__MAX_COL / hp->n_layer);
+    if (hp->d_layer_input == 0) hp->features &= ~KT__F_LAYER_INPUTS;
+}
