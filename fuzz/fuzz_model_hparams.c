@@ -75,6 +75,7 @@ static const char *const keys[] = {
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "pooling_type",
+    "hidden_act",
     "vocab_size",
 };
 enum { N_KEYS = sizeof keys / sizeof *keys, MOST_GIVEN = 64, ARRAY = 8 };

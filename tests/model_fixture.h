@@ -32,6 +32,7 @@ typedef struct fixture_spec {
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
     int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
     bool k_is_v, branches;
+    bool sub_norms;    /* BitNet: norms within blocks, and factors of matrices */
     int n_suppressed;  /* elements of the list of tokens that are never chosen: 5, 9, -1, 100000 */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
@@ -202,6 +203,11 @@ static inline int fixture_ff(const fixture_spec *s, int layer) {
     return s->ff_shared_kv && fixture_shares_kv(s, layer) ? s->ff_shared_kv : s->d_ff;
 }
 
+enum { FIXTURE_FACTORS = 7 };
+static const char *const fixture_factors[FIXTURE_FACTORS] = {
+    "attn_q.scale",   "attn_k.scale", "attn_v.scale",  "attn_output.scale",
+    "ffn_gate.scale", "ffn_up.scale", "ffn_down.scale"};
+
 /* What a layer of Gemma 4 has after its feed-forward. */
 static inline void fixture_add_end(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
     char name[48];
@@ -277,6 +283,11 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_k_norm.weight", kv, 1, true);
         }
         ADD("attn_output.weight", q, s->d_model, false);
+        if (s->sub_norms) {
+            ADD("attn_sub_norm.weight", q, 1, true);
+            ADD("ffn_sub_norm.weight", ff, 1, true);
+            for (int k = 0; k < FIXTURE_FACTORS; k++) ADD(fixture_factors[k], 1, 1, true);
+        }
         if (s->all_bias || s->oai) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->oai) ADD("attn_sinks.weight", s->n_head, 1, false);
     feed_forward:

@@ -130,6 +130,11 @@ static inline void plain_gated_queries(const plain *p, int layer, const double *
     }
 }
 
+static inline double plain_factor(const plain *p, int layer, int which) {
+    const double *factor = weights(p, layer, fixture_factors[which]);
+    return factor ? *factor : 1.0;
+}
+
 static inline double round_f16(double x) {
     int exponent;
     (void)frexp(x, &exponent);
@@ -154,6 +159,8 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     const double *bias = weights(p, layer, "attn_qkv.bias");
     if (shares) wk = wv = wq;
     if (!wv) wv = wk;
+    const double q_factor = plain_factor(p, layer, 0), k_factor = plain_factor(p, layer, 1);
+    const double v_factor = plain_factor(p, layer, 2);
     if (shares) memset(unused, 0, sizeof unused);
     bool gated = s->state_dim && !s->state_rows;
     if (gated) {
@@ -163,6 +170,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     }
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
+    for (int i = 0; i < nq; i++) q[i] *= q_factor * k_factor; /* so that keys round alike */
     if (s->qk_norm_rows) {
         norm(q, weights(p, layer, "attn_q_norm.weight"), nq, q);
         norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
@@ -208,9 +216,12 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
             double o = 0;
             for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[source][t][kv + d];
             if (gated) o /= 1.0 + exp(-plain_gates[i * hd + d]);
-            out[i * hd + d] = o;
+            out[i * hd + d] = o * v_factor;
         }
     }
+    if (!s->sub_norms) return;
+    norm(out, weights(p, layer, "attn_sub_norm.weight"), nq, out);
+    for (int i = 0; i < nq; i++) out[i] *= plain_factor(p, layer, 3);
 }
 
 /* Keys and values of every head made of the latent row: not as the library does it. */
@@ -399,7 +410,10 @@ static inline void plain_feed_forward(const plain *p, int layer, const double *h
         up_bias += up_bias ? ff : 0;
     }
     multiply(up, up_bias, ff, d, h, u);
-    for (int i = 0; i < ff; i++) g[i] = plain_gate(s, g[i], u[i]);
+    for (int i = 0; i < ff; i++)
+        g[i] = plain_gate(s, g[i] * plain_factor(p, layer, 4), u[i] * plain_factor(p, layer, 5));
+    if (s->sub_norms) norm(g, weights(p, layer, "ffn_sub_norm.weight"), ff, g);
+    for (int i = 0; i < ff; i++) g[i] *= plain_factor(p, layer, 6);
     multiply(weights(p, layer, "ffn_down.weight"), weights(p, layer, "ffn_down.bias"), d, ff, g, y);
 }
 

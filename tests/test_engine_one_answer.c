@@ -44,6 +44,8 @@ static const fixture fixtures[] = {
     {"tiny-qwen2-bias", "q8_0"},
     {"tiny-smollm3", "q4_k_m"},
     {"tiny-ernie45", "q8_0"},
+    {"tiny-bitnet", "tq2_0"},
+    {"tiny-bitnet", "q8_0"},
     {"tiny-glm4", "q4_k_m"},
     {"tiny-granite", "q4_k_m"},
     {"tiny-hunyuan-dense", "q4_k_m"},
@@ -84,6 +86,7 @@ static const fixture fixtures[] = {
     {"tiny-nemotronh", "q4_k_m"},
     {"tiny-nemotronhmoe", "q8_0"},
     {"tiny-falconh1", "q4_k_m"},
+    {"tiny-mamba2", "q4_k_m"},
     {"tiny-deepseek2", "q4_k_m"},
     {"tiny-deepseek2-lite", "q8_0"},
 };

@@ -50,6 +50,7 @@ const models = {
     gemma3: ["Gemma 3", "tiny-gemma3", "gemma-3-1b", "-"],
     gemma4: ["Gemma 4 E2B, E4B, 12B, 26B-A4B, 31B", "tiny-gemma4", "gemma-4-e2b", "bare keys"],
     phi3: ["Phi-3.5-mini, Phi-4-mini", "tiny-phi4", "phi-4-mini", "JSON"],
+    bitnet: ["BitNet b1.58", "tiny-bitnet", "bitnet-2b-4t", "-"],
     ernie4_5: ["ERNIE 4.5 0.3B", "tiny-ernie45", "ernie-4.5-0.3b", "-"],
     glm4: ["GLM-4 9B", "tiny-glm4", "glm-4-9b", "tags"],
     granite: ["Granite 3.x", "tiny-granite", "granite-3.3-2b", "JSON list"],
@@ -75,6 +76,7 @@ const models = {
     granitehybrid: ["Granite 4.x H", "tiny-granitehybrid", "granite-4.0-h-tiny", "JSON in tags"],
     nemotron_h: ["Nemotron Nano 9B v2", "tiny-nemotronh", "nemotron-nano-9b-v2", "JSON list"],
     nemotron_h_moe: ["Nemotron 3 Nano 30B-A3B", "tiny-nemotronhmoe", "nemotron-3-nano-30b-a3b", "XML in tags"],
+    mamba2: ["Mamba-2, Codestral Mamba", "tiny-mamba2", "mamba2-1.3b", "-"],
     "falcon-h1": ["Falcon H1", "tiny-falconh1", "falcon-h1-0.5b", "JSON in tags"],
 };
 // Geometries of more than about 5 GiB at Q4_K_M, which --speed leaves out.
@@ -98,6 +100,7 @@ const presets = Object.fromEntries(fs.readFileSync(path.join(root, "src/program/
 function layersOf(p) {
     const bit = (bits, i) => bits !== undefined && (BigInt(bits) >> BigInt(i)) & 1n;
     let kv = 0, recurrent = 0;
+    if (p.arch === "mamba2") p = {...p, attention_layers: 0n};
     for (let i = 0; i < p.n_layer; i++) {
         if (bit(p.ff_layers, i)) continue;
         const isRecurrent = p.attention_layers !== undefined ? !bit(p.attention_layers, i)
@@ -131,7 +134,7 @@ function memoryOf(name) {
     const {kv, floats} = layersOf(p);
     if (p.window_every) return {kv: `${(kvOfKinds(p) * 2 / 1024).toFixed(0)} KiB`, state: "-"};
     const numbers = p.kv_rank ? 2 * p.kv_rank + p.n_rot : 2 * p.n_head_kv * p.head_dim;
-    return {kv: `${(kv * numbers * 2 / 1024).toFixed(0)} KiB`, state: sizeText(4 * floats)};
+    return {kv: kv > 0 ? `${(kv * numbers * 2 / 1024).toFixed(0)} KiB` : "-", state: sizeText(4 * floats)};
 }
 
 // Answers through a file: the oracle ends without draining a pipe.

@@ -179,9 +179,11 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
                                  : 0;
     bytes[KT__BUF_ATTN] = n * (size_t)kt__hparams_mixed(hp) * f;
     bytes[KT__BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
-    if (hp->features & KT__F_PLAIN_FF) bytes[KT__BUF_FF] = n * (size_t)ff_cols(hp) * f;
+    bool whole = hp->features & (KT__F_PLAIN_FF | KT__F_SUB_NORMS);
+    if (whole) bytes[KT__BUF_FF] = n * (size_t)ff_cols(hp) * f;
     bytes[KT__BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[KT__BUF_CS_LOCAL] = n * (size_t)(hp->rope.local_n_rot + 1) * f;
+    bytes[KT__BUF_UP] = hp->features & KT__F_SUB_NORMS ? bytes[KT__BUF_FF] : 0;
     bool branches = hp->features & KT__F_BRANCHES && hp->n_expert;
     bytes[KT__BUF_BRANCH] = branches ? bytes[KT__BUF_X] : 0;
     bytes[KT__BUF_INPUTS] = n * (size_t)(hp->d_layer_input * hp->n_layer) * f;

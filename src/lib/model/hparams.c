@@ -23,12 +23,12 @@ static const arch_row archs[] = {
 };
 
 const char *kt__arch_list(void) {
-#define X(name, features, period, base) ", " #name
+#define X(name, features, period, base) " " #name
     static const char list[] =
 #include "model/arch.def"
         ;
 #undef X
-    return list + 2; /* after the first comma */
+    return list + 1; /* after the first space */
 }
 
 kt__features kt__arch_features(const char *arch) {
@@ -78,7 +78,8 @@ static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp)
         hp->n_extra = (int)kt__key_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
     hp->n_layer -= hp->n_extra;
     hp->d_model = (int)kt__key_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
-    hp->n_head = (int)kt__key_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
+    bool heads = !(hp->features & KT__F_NO_ATTENTION);
+    hp->n_head = heads ? (int)kt__key_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS) : 1;
     kt__hparams_read_window(r, arch->window_period, hp);
     kt__hparams_read_layers(r, hp);
     hp->n_ctx_train = kt__key_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
@@ -91,7 +92,7 @@ static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp)
         hp->norm_eps = kt__key_f32(r, "attention.layer_norm_rms_epsilon", hp->norm_eps <= 0.0f,
                                    hp->norm_eps);
     hp->state_eps = hp->norm_eps;
-    int64_t width = hp->d_model / hp->n_head;
+    int64_t width = heads ? hp->d_model / hp->n_head : 2; /* the least that a page may hold */
     hp->head_dim_k = (int)kt__key_int(r, "attention.key_length", false, width, 1, KT__MAX_HEAD_DIM);
     hp->head_dim_v = (int)kt__key_int(r, "attention.value_length", false, width, 1,
                                       KT__MAX_HEAD_DIM);
@@ -269,6 +270,20 @@ static void read_attention(kt__key_reader *r, kt__hparams *hp) {
     hp->final_softcap = kt__key_f32(r, "final_logit_softcapping", false, capped ? 30.0f : 0.0f);
 }
 
+/* BitNet: what becomes of the gate. */
+static void read_gate(kt__key_reader *r, kt__hparams *hp) {
+    kt__str kind = {0};
+    if (!(hp->features & KT__F_SUB_NORMS) || r->status != KT_OK) return;
+    r->status = kt__gguf_get_str(r->gguf, kt__key_of(r, "hidden_act"), false, &kind, r->err);
+    if (r->status != KT_OK || kind.len == 0 || is_name(kind, "silu")) return;
+    hp->relu2_gate = is_name(kind, "relu2");
+    if (!hp->relu2_gate)
+        r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, r->key, UINT64_MAX,
+                                "%s: key '%s' is '%.*s'; silu and relu2 are supported",
+                                kt__gguf_path(r->gguf), r->key,
+                                (int)(kind.len < 64 ? kind.len : 64), kind.s);
+}
+
 /* Granite's factors. A block's output times r before it is added to x is the same as x in units of
  * r: the embedding over r, the blocks' outputs as they are, and the norms' epsilon over r * r. */
 static void read_scales(kt__key_reader *r, kt__hparams *hp) {
@@ -344,6 +359,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     read_attention(&r, out);
     kt__hparams_scale_latent(&r, out);
     read_scales(&r, out);
+    read_gate(&r, out);
     read_pooling(&r, out);
     read_vocab_size(&r, out);
     return r.status;

@@ -32,6 +32,12 @@ void kt__hparams_read_layers(kt__key_reader *r, kt__hparams *hp) {
         kt__hparams_read_kinds(r, hp);
         return;
     }
+    if (hp->features & KT__F_NO_ATTENTION) {
+        hp->n_head_kv = hp->d_ff = 1; /* of which there is nothing */
+        hp->no_rope = true;
+        for (int i = 0; i < hp->n_layer; i++) hp->recurrent[i] = hp->no_ff[i] = true;
+        return;
+    }
     bool widths = hp->features & KT__F_EXPERTS && hp->features & KT__F_DELTA;
     if (hp->features & KT__F_ONE_PART) {
         hp->d_ff = kt__key_layers(r, "feed_forward_length", hp->n_layer, KT__MAX_COL, hp->no_ff);

@@ -88,7 +88,11 @@ typedef uint64_t kt__features;
 #define KT__F_BRANCHES \
     (UINT64_C(1) << 48) /* with EXPERTS: a dense feed-forward beside them, each with its norms */
 #define KT__F_OUT_SCALE (UINT64_C(1) << 49) /* a layer's result times a factor of the file */
-#define KT__F_NEVER (UINT64_C(1) << 63)     /* no architecture requires the tensor */
+#define KT__F_SUB_NORMS \
+    (UINT64_C(1) << 50) /* norms before the last product of each block; factors of matrices */
+#define KT__F_NO_ATTENTION \
+    (UINT64_C(1) << 51) /* with MAMBA: layers are that alone, without feed-forward parts */
+#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -159,6 +163,7 @@ typedef struct kt__hparams {
     float temperature;                 /* of queries beyond rope.orig_ctx; 0: none */
     float attn_softcap, final_softcap; /* 0: none */
     bool no_rope;
+    bool relu2_gate; /* with KT__F_SUB_NORMS: relu(gate)^2 * up; else silu(gate) * up */
     kt__pool_kind pooling;
     int64_t window; /* positions; 0: none */
     int window_period;

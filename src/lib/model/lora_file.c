@@ -93,6 +93,10 @@ static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alp
         return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
                            "adapters of models with recurrent layers (%s) are not supported",
                            net->hp.arch);
+    if (net->hp.features & KT__F_SUB_NORMS)
+        return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+                           "adapters of models with norms within blocks (%s) are not supported",
+                           net->hp.arch);
     if (kt__gguf_find(gguf, "adapter.alora.invocation_tokens"))
         return kt__fail_at(
             err, KT_E_UNSUPPORTED, path, UINT64_MAX,

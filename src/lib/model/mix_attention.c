@@ -69,7 +69,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
                  : layer->local  ? hp->rope.local_n_rot
                                  : hp->rope.n_rot,
         .neox = !(hp->features & KT__F_ROPE_NORM),
-        .q_scale = hp->q_scale,
+        .q_scale = hp->q_scale * layer->qk_factor,
         .q_row_scale = kt__fwd_f32(fwd, KT__BUF_Q_SCALE),
         .q_out = kt__fwd_f32(fwd, KT__BUF_Q),
         .q_codes = fwd->buf[KT__BUF_Q_CODES],
@@ -128,10 +128,22 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     return KT_OK;
 }
 
+/* The norm of all heads' results, where there is one before the last product; false: not finite. */
+static bool sub_norm(kt__fwd *fwd, const kt__layer *layer, int n) {
+    float *rows = kt__fwd_f32(fwd, KT__BUF_ATTN);
+    int n_tok = fwd->batch.n_tok;
+    if (!layer->attn_sub_norm) return true;
+    if (layer->v_factor != 1.0f)
+        fwd->ops->scale(fwd->dev, rows, (int64_t)n_tok * n, layer->v_factor);
+    return fwd->ops->norm_f32(fwd->dev, rows, layer->attn_sub_norm, fwd->net->hp.norm_eps, n_tok, n,
+                              rows);
+}
+
 static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
     kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, out->n_col, &out, 1);
     kt__fwd_lora_input(fwd, KT__INPUT_ATTN_OUT, KT__BUF_ACT0, &acts);
+    if (!sub_norm(fwd, layer, out->n_col)) return kt__fwd_fail(fwd, "the attention's end", err);
     fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_ATTN), fwd->batch.n_tok, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);

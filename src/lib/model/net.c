@@ -403,6 +403,38 @@ static kt_status make_norms(const binder *b, int i) {
     return KT_OK;
 }
 
+static float factor_of(const kt__layer *layer, kt__slot slot) {
+    const float *factor = layer->t[slot].v;
+    return factor ? *factor : 1.0f;
+}
+
+/* n weights of a norm times a factor. */
+static const float *scaled_norm(kt__net *net, const float *norm, int n, float factor) {
+    if (factor == 1.0f) return norm;
+    float *scaled = kt__arena_calloc(&net->arena, (size_t)n, sizeof *scaled);
+    for (int i = 0; scaled && i < n; i++) scaled[i] = norm[i] * factor;
+    return scaled;
+}
+
+/* Factors of matrices go to where what they make is scaled or normed anyway. */
+static kt_status place_factors(const binder *b, kt__layer *layer) {
+    kt__net *net = b->net;
+    const kt__bound *t = layer->t;
+    layer->qk_factor = factor_of(layer, KT__SLOT_ATTN_Q_FACTOR) *
+                       factor_of(layer, KT__SLOT_ATTN_K_FACTOR);
+    layer->v_factor = factor_of(layer, KT__SLOT_ATTN_V_FACTOR);
+    layer->gate_factor = factor_of(layer, KT__SLOT_FFN_GATE_FACTOR);
+    layer->up_factor = factor_of(layer, KT__SLOT_FFN_UP_FACTOR);
+    if (!(net->hp.features & KT__F_SUB_NORMS)) return KT_OK;
+    int n_attn = net->hp.n_head * layer->sizes.head_dim_v, n_ff = layer->sizes.d_ff;
+    layer->attn_sub_norm = scaled_norm(net, t[KT__SLOT_ATTN_SUB_NORM].v, n_attn,
+                                       factor_of(layer, KT__SLOT_ATTN_OUT_FACTOR));
+    layer->ffn_sub_norm = scaled_norm(net, t[KT__SLOT_FFN_SUB_NORM].v, n_ff,
+                                      factor_of(layer, KT__SLOT_FFN_DOWN_FACTOR));
+    if (layer->attn_sub_norm && layer->ffn_sub_norm) return KT_OK;
+    return kt__fail_nomem(b->err, "norms within blocks", (size_t)(n_attn + n_ff));
+}
+
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
     size_t n_tensors = kt__gguf_n_tensors(b->gguf);
@@ -427,6 +459,7 @@ static kt_status bind_layers(const binder *b) {
         place_alone(&net->hp, &net->layers[i]);
         kt_status experts = split_experts(b, i);
         if (experts == KT_OK) experts = make_norms(b, i);
+        if (experts == KT_OK) experts = place_factors(b, &net->layers[i]);
         if (experts == KT_OK) experts = place_layer(b, i);
         if (experts != KT_OK) return experts;
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);

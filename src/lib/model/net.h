@@ -52,9 +52,12 @@ typedef struct kt__layer {
     bool shares_kv;                     /* it has no keys and values of its own */
     bool v_is_k;                        /* values are its raw keys */
     const float *v_norm;                /* with KT__F_V_NORM: ones */
-    const float *router_norm;           /* with KT__F_BRANCHES, of the router's input */
-    int kv_layer;                       /* with attention: of the store of keys and values */
-    size_t state_at;                    /* else: floats of a state before this layer's */
+    const float *attn_sub_norm;         /* with KT__F_SUB_NORMS, times the last product's factor */
+    const float *ffn_sub_norm;
+    float qk_factor, v_factor, gate_factor, up_factor; /* of products; 1: none */
+    const float *router_norm; /* with KT__F_BRANCHES, of the router's input */
+    int kv_layer;             /* with attention: of the store of keys and values */
+    size_t state_at;          /* else: floats of a state before this layer's */
     const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
     const float *state_norm; /* of what a delta net or Mamba-2 makes of a token; or NULL */
 } kt__layer;

@@ -21,6 +21,7 @@ kt__kv_shape kt__net_kv_shape(const kt__net *net) {
         .head_dim_v = hp->head_dim_v,
         .state_bytes = net->state_floats * sizeof(float),
     };
+    if (shape.n_layer == 0) shape.n_layer = 1; /* pages count positions, and hold next to nothing */
     if (hp->features & KT__F_LOCAL_HEADS) set_local_heads(net, &shape);
     return shape;
 }

@@ -110,6 +110,7 @@ static const kt__ops cpu_ops = {
     .centre = kt__cpu_centre,
     .add = kt__cpu_add,
     .gelu = kt__cpu_gelu,
+    .relu2 = kt__cpu_relu2,
     .mul = kt__cpu_mul,
     .split = kt__cpu_split,
     .sigmoid_mul = kt__cpu_sigmoid_mul,

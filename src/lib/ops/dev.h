@@ -69,6 +69,8 @@ static inline int kt__glu_up_rows(bool blas) {
     return blas ? KT__GLU_ROWS : KT__ROWS_ITEM;
 }
 
+/* relu(x)^2, on this thread. */
+void kt__square_positives(float *x, int64_t n);
 /* x[n] = gelu(x), on this thread. */
 void kt__gelu(const kt__kernels *kernels, float *x, int64_t n);
 
@@ -187,6 +189,7 @@ bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, i
 void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n);
 void kt__cpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
 void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n);
+void kt__cpu_relu2(kt__dev *dev, float *x, int64_t n);
 void kt__cpu_mul(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,
                  size_t ld_io);
 void kt__cpu_split(kt__dev *dev, const float *x, int n_tok, int n_head, int n, float *out,

@@ -28,9 +28,8 @@ static void activate_clamped(const kt__kernels *k, float *up, int n, float *gate
     k->silu_mul(gate, up, n, gate);
 }
 
-/* relu(x)^2 */
-static void square_positives(float *x, int n) {
-    for (int i = 0; i < n; i++) {
+void kt__square_positives(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
         float positive = x[i] > 0.0f ? x[i] : 0.0f;
         x[i] = positive * positive;
     }
@@ -43,7 +42,7 @@ static bool is_alone(const glu_job *job) {
 /* Where there is no up. */
 static void activate_alone(const glu_job *job, int n, float *x) {
     if (job->d->kind == KT__GLU_RELU2)
-        square_positives(x, n);
+        kt__square_positives(x, n);
     else
         kt__gelu(job->dev->kernels, x, n);
 }

@@ -322,6 +322,8 @@ typedef struct kt__ops {
     void (*add)(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
     /* x[i] = gelu(x[i]), the tanh form */
     void (*gelu)(kt__dev *dev, float *x, int64_t n);
+    /* x[i] = relu(x[i])^2 */
+    void (*relu2)(kt__dev *dev, float *x, int64_t n);
     /* The n_used experts with the largest logits (the lowest numbers on ties) and their shares;
      * false: a logit is not finite */
     bool (*route)(kt__dev *dev, const kt__route *desc, kt__routing *routing);

@@ -223,6 +223,18 @@ void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n) {
     kt__pool_run(dev->pool, (n + MAP_ITEM - 1) / MAP_ITEM, 1, gelu_part, &job);
 }
 
+static void relu2_part(void *arg, int64_t begin, int64_t end, int worker) {
+    const gelu_job *job = arg;
+    int64_t at = begin * MAP_ITEM, to = end * MAP_ITEM < job->n ? end * MAP_ITEM : job->n;
+    (void)worker;
+    kt__square_positives(job->x + at, to - at);
+}
+
+void kt__cpu_relu2(kt__dev *dev, float *x, int64_t n) {
+    gelu_job job = {dev->kernels, x, n};
+    kt__pool_run(dev->pool, (n + MAP_ITEM - 1) / MAP_ITEM, 1, relu2_part, &job);
+}
+
 typedef struct finite_job {
     const kt__kernels *kernels;
     const float *x;

@@ -38,7 +38,8 @@ typedef struct kt__synth_preset {
     int local_head_kv, local_head_dim; /* heads of their own; 0: as the others */
     int n_kv_shared, ff_shared_kv; /* the last layers, and their feed-forward's width; 0: d_ff */
     int d_layer_input;
-    bool k_is_v; /* global layers have no attn_v */
+    const char *hidden_act; /* BitNet; NULL: no key */
+    bool k_is_v;            /* global layers have no attn_v */
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
     float temperature;

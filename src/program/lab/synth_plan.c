@@ -219,6 +219,13 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     case KT__SLOT_GATE_EXPS:
     case KT__SLOT_UP_EXPS:
     case KT__SLOT_ATTN_V_OR_K:
+    case KT__SLOT_ATTN_Q_FACTOR:
+    case KT__SLOT_ATTN_K_FACTOR:
+    case KT__SLOT_ATTN_V_FACTOR:
+    case KT__SLOT_ATTN_OUT_FACTOR:
+    case KT__SLOT_FFN_GATE_FACTOR:
+    case KT__SLOT_FFN_UP_FACTOR:
+    case KT__SLOT_FFN_DOWN_FACTOR:
     case KT__SLOT_DOWN_SCALE:
     case KT__SLOT_OUT_SCALE:
     case KT__SLOT_MAMBA_TAPS_BIAS: return true;
@@ -533,6 +540,7 @@ static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
     }
     put_scales(&k, ps);
     if (ps->attn_cap > 0) put_f32(&k, "attn_logit_softcapping", ps->attn_cap);
+    if (ps->hidden_act) kt__gguf_put_str(w, arch_key(&k, "hidden_act"), ps->hidden_act);
     if (ps->final_cap > 0) put_f32(&k, "final_logit_softcapping", ps->final_cap);
 }
 
