@@ -354,12 +354,12 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
         if (!fixture_is(s->key, "attention.head_count_kv"))
             kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
     }
-    bool told = s->conv_width && (!s->state_dim || s->state_rows) && !s->both;
-    if (told && !fixture_is(s->key, "attention.head_count_kv")) {
+    bool stated = s->conv_width && (!s->state_dim || s->state_rows) && !s->both;
+    if (stated && !fixture_is(s->key, "attention.head_count_kv")) {
         snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
         kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
         if (!s->state_dim) PUT_UNLESS_GIVEN("shortconv.l_cache", s->conv_width);
-    } else if (!told && !fixture_is_gemma4(s)) {
+    } else if (!stated && !fixture_is_gemma4(s)) {
         PUT("attention.head_count_kv", s->n_head_kv);
     }
     if (s->state_dim) {

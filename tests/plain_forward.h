@@ -518,7 +518,7 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
     plain_experts_of(p, layer, h, h, y);
 }
 
-/* A dense part, whose input is h, and experts beside it. */
+/* A dense part, whose input is h, and experts next to it. */
 static inline void plain_branches(const plain *p, int layer, const double *x, const double *h,
                                   double *y) {
     int d = p->s->d_model;

@@ -29,8 +29,8 @@ typedef enum kt__fwd_buf {
     KT__BUF_MIX_IN, /* recurrent layers: what is projected for the mixer; queries with their gates, */
     KT__BUF_MIX,    /* its convolution's result, */
     KT__BUF_GATE,   /* gates of what comes out, of attention with gates too, */
-    KT__BUF_UP,     /* with KT__F_SUB_NORMS, beside the gate's rows */
-    KT__BUF_BRANCH,     /* a dense feed-forward's result beside that of experts */
+    KT__BUF_UP,     /* with KT__F_SUB_NORMS, next to the gate's rows */
+    KT__BUF_BRANCH,     /* a dense feed-forward's result next to that of experts */
     KT__BUF_INPUTS,     /* [n_tok][n_layer][d_layer_input]: each layer's own embeddings, */
     KT__BUF_INPUT_ROWS, /* and room for what they are made of */
     KT__BUF_DECAY,      /* and of each head of a delta net */

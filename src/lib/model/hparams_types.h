@@ -86,7 +86,7 @@ typedef uint64_t kt__features;
     (UINT64_C(1)           \
      << 47) /* each layer has an embedding of its own of every token, if the file says */
 #define KT__F_BRANCHES \
-    (UINT64_C(1) << 48) /* with EXPERTS: a dense feed-forward beside them, each with its norms */
+    (UINT64_C(1) << 48) /* with EXPERTS: a dense feed-forward next to them, each with its norms */
 #define KT__F_OUT_SCALE (UINT64_C(1) << 49) /* a layer's result times a factor of the file */
 #define KT__F_SUB_NORMS \
     (UINT64_C(1) << 50) /* norms before the last product of each block; factors of matrices */

@@ -411,8 +411,7 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = n_positions(model, p, out->n_pages);
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
-                     m->kv_f16_bytes + m->state_bytes +
-                     (m->weights_counted ? m->weights_bytes : 0);
+                     m->kv_f16_bytes + m->state_bytes + (m->weights_counted ? m->weights_bytes : 0);
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;
     m->n_ubatch = p->n_ubatch;
