@@ -380,30 +380,6 @@ kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer) {
     return sizes;
 }
 
-static int larger_of(int a, int b) {
-    return a > b ? a : b;
-}
-
-kt__layer_sizes kt__hparams_widest(const kt__hparams *hp) {
-    return (kt__layer_sizes){larger_of(hp->n_head_kv, hp->local.n_head_kv),
-                             larger_of(hp->head_dim_k, hp->local.head_dim_k),
-                             larger_of(hp->head_dim_v, hp->local.head_dim_v), hp->d_ff};
-}
-
-bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
-    if (hp->window <= 0 || hp->window_period <= 0) return false;
-    if (hp->has_pattern) return hp->pattern[layer];
-    if (hp->features & KT__F_GLOBAL_FIRST) return layer % hp->window_period != 0;
-    return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
-}
-
-int kt__hparams_kv_source(const kt__hparams *hp, int layer) {
-    int source = layer < hp->n_kv_own ? layer : hp->n_kv_own - 1;
-    while (source > 0 && kt__hparams_is_local(hp, source) != kt__hparams_is_local(hp, layer))
-        source--;
-    return source;
-}
-
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {
     if (hp->no_rope) return false;
     if (hp->features & KT__F_NOPE_GLOBAL && hp->window > 0) return kt__hparams_is_local(hp, layer);

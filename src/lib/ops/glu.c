@@ -28,13 +28,6 @@ static void activate_clamped(const kt__kernels *k, float *up, int n, float *gate
     k->silu_mul(gate, up, n, gate);
 }
 
-void kt__square_positives(float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        float positive = x[i] > 0.0f ? x[i] : 0.0f;
-        x[i] = positive * positive;
-    }
-}
-
 static bool is_alone(const glu_job *job) {
     return job->d->kind == KT__GLU_RELU2 || job->d->kind == KT__GLU_GELU_ALONE;
 }

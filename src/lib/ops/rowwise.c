@@ -223,6 +223,13 @@ void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n) {
     kt__pool_run(dev->pool, (n + MAP_ITEM - 1) / MAP_ITEM, 1, gelu_part, &job);
 }
 
+void kt__square_positives(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float positive = x[i] > 0.0f ? x[i] : 0.0f;
+        x[i] = positive * positive;
+    }
+}
+
 static void relu2_part(void *arg, int64_t begin, int64_t end, int worker) {
     const gelu_job *job = arg;
     int64_t at = begin * MAP_ITEM, to = end * MAP_ITEM < job->n ? end * MAP_ITEM : job->n;
