@@ -27,6 +27,7 @@ kt_status kt__bank_open(kt_bank **out, kt_error *err) {
     if (!*out) return kt__fail_nomem(err, "a bank of corrections", sizeof **out);
     atomic_init(&(*out)->n_holders, 1);
     pthread_mutex_init(&(*out)->lock, NULL);
+    kt__bank_hash_asks(*out);
     return KT_OK;
 }
 

@@ -1,4 +1,5 @@
-/* The inside of a bank. bank.c adds and asks, subject.c says what an entry is about. */
+/* The inside of a bank. bank.c adds and asks, subject.c says what an entry is about, summary.c
+ * answers what was learned. */
 #ifndef KT_BANK_BANK_STATE_H
 #define KT_BANK_BANK_STATE_H
 
@@ -9,8 +10,10 @@
 #include "bank/words.h"
 
 enum {
-    KT__BANK_WORDS = 12,  /* candidates of an entry, at most */
-    KT__BANK_SHARING = 64 /* entries that may be about one subject */
+    KT__BANK_WORDS = 12,   /* candidates of an entry, at most */
+    KT__BANK_SHARING = 64, /* entries that may be about one subject */
+    KT__BANK_LANGUAGES = 2,
+    KT__BANK_ASKS = 16 /* questions for what was learned, in each of these, at most */
 };
 
 /* A word that some entry has among its candidates. */
@@ -50,6 +53,7 @@ struct kt_bank {
     size_t n_items, cap_items, n_words, cap_words, n_postings, cap_postings;
     size_t n_refs, cap_refs, n_texts, cap_texts;
     kt__slots by_word, by_question;
+    uint64_t asks[KT__BANK_LANGUAGES][KT__BANK_ASKS]; /* their words' hashes; zeros: none further */
 };
 
 /* Why an entry opens for nothing. */
@@ -65,6 +69,8 @@ typedef enum kt__bank_scope {
 /* Which of words[n], those of question and answer, are its candidates: out[KT__BANK_WORDS]. */
 size_t kt__bank_candidates(const kt__word *question, size_t n_question, const kt__word *answer,
                            size_t n_answer, kt__word *out);
+/* Once, of a new bank: its `asks`. */
+void kt__bank_hash_asks(kt_bank *bank);
 /* Numbers of the words that have to be in a text for item; *n is 0 unless KT__SCOPE_SUBJECT. */
 kt__bank_scope kt__bank_subject(const kt_bank *bank, const kt__bank_item *item,
                                 uint32_t out[KT__BANK_WORDS], size_t *n);

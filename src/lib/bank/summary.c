@@ -50,32 +50,40 @@ static const char *const indonesian_asks[] = {"Apa yang sudah kamu pelajari?",
                                               "Apa yang telah Anda pelajari?",
                                               NULL};
 
-static const summary_words languages[] = {
+static const summary_words languages[KT__BANK_LANGUAGES] = {
     {"I have learned from one correction:", "I have learned from ", " corrections:", "and ",
      " earlier.", english_asks},
     {"Aku sudah belajar dari satu koreksi:", "Aku sudah belajar dari ", " koreksi:", "dan ",
      " yang lebih lama.", indonesian_asks},
 };
-enum { N_LANGUAGES = sizeof languages / sizeof *languages };
+_Static_assert(sizeof english_asks / sizeof *english_asks <= KT__BANK_ASKS, "english");
+_Static_assert(sizeof indonesian_asks / sizeof *indonesian_asks <= KT__BANK_ASKS, "indonesian");
 
 /* 0: of no words, or of more than any of these questions has. */
-static uint64_t hash_of(kt__arena *arena, const char *text, size_t len) {
+static uint64_t hash_of(const char *text, size_t len) {
     kt__word words[ASKED_WORDS];
-    size_t n;
-    if (len > ASKED_BYTES || !kt__words_of(arena, text, len, words, ASKED_WORDS, &n)) return 0;
-    return n && n < ASKED_WORDS ? kt__words_hash(words, n) : 0;
+    kt__arena arena;
+    size_t n = 0;
+    if (len > ASKED_BYTES) return 0;
+    kt__arena_init(&arena, ARENA_BLOCK, ARENA_MOST);
+    bool some = kt__words_of(&arena, text, len, words, ASKED_WORDS, &n) && n && n < ASKED_WORDS;
+    uint64_t hash = some ? kt__words_hash(words, n) : 0;
+    kt__arena_free(&arena);
+    return hash;
 }
 
-static const summary_words *language_asked(const char *text, size_t len) {
-    const summary_words *found = NULL;
-    kt__arena arena;
-    kt__arena_init(&arena, ARENA_BLOCK, ARENA_MOST);
-    uint64_t hash = hash_of(&arena, text, len);
-    for (size_t k = 0; hash && !found && k < N_LANGUAGES; k++)
-        for (const char *const *ask = languages[k].asks; *ask && !found; ask++)
-            if (hash_of(&arena, *ask, strlen(*ask)) == hash) found = &languages[k];
-    kt__arena_free(&arena);
-    return found;
+void kt__bank_hash_asks(kt_bank *b) {
+    for (size_t k = 0; k < KT__BANK_LANGUAGES; k++)
+        for (size_t i = 0; languages[k].asks[i]; i++)
+            b->asks[k][i] = hash_of(languages[k].asks[i], strlen(languages[k].asks[i]));
+}
+
+static const summary_words *language_asked(const kt_bank *b, const char *text, size_t len) {
+    uint64_t hash = hash_of(text, len);
+    for (size_t k = 0; hash && k < KT__BANK_LANGUAGES; k++)
+        for (size_t i = 0; i < KT__BANK_ASKS; i++)
+            if (b->asks[k][i] == hash) return &languages[k];
+    return NULL;
 }
 
 /* On one line, cut at a whole character. */
@@ -102,7 +110,7 @@ static size_t count_items(const kt_bank *b) {
 
 size_t kt__bank_summarise(kt_bank *b, const char *text, size_t len, kt__buf *out, uint64_t *ids,
                           size_t cap) {
-    const summary_words *words = language_asked(text, len);
+    const summary_words *words = language_asked(b, text, len);
     size_t n = 0;
     if (!words) return 0;
     pthread_mutex_lock(&b->lock);
