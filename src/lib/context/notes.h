@@ -1,7 +1,8 @@
 /* Notes: corrections that enter a prompt.
  *
- * Owns: the answer to a question for what was learned; which entries of a bank a conversation opens, which of these it gets, within how many tokens, and where: before the
- * user's message that opened each first. So the prompt of a longer conversation begins with that of a shorter
+ * Owns: the answer to a question for what was learned; which entries of a bank a conversation opens,
+ * which of these it gets, within how many tokens, and where: before the user's message that opened
+ * each first. So the prompt of a longer conversation begins with that of a shorter
  * one, and what was computed of it stays valid. A pure function of the conversation, the bank and the
  * vocabulary. Any thread. */
 #ifndef KT_CONTEXT_NOTES_H

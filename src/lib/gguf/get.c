@@ -209,6 +209,11 @@ float kt__gguf_array_f32(const kt__gguf_kv *kv, uint64_t index) {
                              kv->data + index * kt__gguf_scalar_bytes(kv->elem_type));
 }
 
+bool kt__gguf_is_integers(const kt__gguf_kv *kv) {
+    return kv->type == KT__GGUF_ARRAY && kv->elem_type != KT__GGUF_STRING &&
+           kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64;
+}
+
 int64_t kt__gguf_array_i64(const kt__gguf_kv *kv, uint64_t index) {
     return read_integer(kv->elem_type, kv->data + index * kt__gguf_scalar_bytes(kv->elem_type))
         .value;

@@ -133,8 +133,9 @@ kt_status kt__gguf_get_array(const kt__gguf *g, const char *key, bool required,
 kt__str kt__gguf_kv_str(const kt__gguf_kv *kv);
 /* Elements of a found array; index < count is the caller's promise. */
 kt__str kt__gguf_array_str(const kt__gguf_kv *kv, uint64_t index);
-float kt__gguf_array_f32(const kt__gguf_kv *kv, uint64_t index);   /* F32 or F64 */
-int64_t kt__gguf_array_i64(const kt__gguf_kv *kv, uint64_t index); /* any integer or bool */
+float kt__gguf_array_f32(const kt__gguf_kv *kv, uint64_t index); /* F32 or F64 */
+bool kt__gguf_is_integers(const kt__gguf_kv *kv); /* an array of any integer or bool */
+int64_t kt__gguf_array_i64(const kt__gguf_kv *kv, uint64_t index); /* of such */
 
 const char *
 kt__gguf_type_name(kt__gguf_type type); /* of a metadata value: "u32", "string", ...; never NULL */

@@ -2,8 +2,8 @@
  *
  * Owns: their memory, and which page has which slot of it. A kept slot holds all layers of a page;
  * a staged one holds one layer, is used for each in turn, and only for what is not f16 anyway (the
- * layers that others read again have places of their own in it). A kept slot that nobody holds stays with its page until another page needs it, the longest unused
- * first. Threads as kv/kv.h, its user. */
+ * layers that others read again have places of their own in it). A kept slot that nobody holds
+ * stays with its page until another page needs it, the longest unused first. Threads as kv/kv.h, its user. */
 #ifndef KT_KV_F16_COPIES_H
 #define KT_KV_F16_COPIES_H
 

@@ -11,8 +11,8 @@
  * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that
  * is not full is zeros, and the f16 copies that a query after the last position reads follow
  * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there; such a file with a tail
- * or with 4 bits is of version 2, others of version 1. With recurrent layers
- * the state after n_pos follows, if it is known: f32. No size that a file states is used before it
+ * or with 4 bits is of version 2, others of version 1. With recurrent layers the state after n_pos
+ * follows, if it is known: f32. No size that a file states is used before it
  * was found equal to the one that follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H

@@ -287,10 +287,14 @@ static kt__kv_block block_after(const kt__prefix_cursor *cursor, const int32_t *
     return block;
 }
 
+static void advance_cursor(kt__prefix_cursor *cursor, const int32_t *ids, int32_t n_block) {
+    for (; cursor->n_block < n_block; cursor->n_block++)
+        cursor->key = kt__kv_key_next(cursor->key, ids + (size_t)cursor->n_block * KT__PAGE_POS);
+}
+
 kt__prefix_cursor kt__prefix_cursor_at(kt__kv_key root, const int32_t *ids, int32_t n_block) {
     kt__prefix_cursor cursor = {root, 0};
-    for (; cursor.n_block < n_block; cursor.n_block++)
-        cursor.key = kt__kv_key_next(cursor.key, ids + (size_t)cursor.n_block * KT__PAGE_POS);
+    advance_cursor(&cursor, ids, n_block);
     return cursor;
 }
 
@@ -387,19 +391,22 @@ static int32_t n_quantised(const kt__prefix *p, int32_t n_block) {
     return kt__kv_tail_from(kt__kv_get_shape(p->kv), (int64_t)n_block * KT__PAGE_POS);
 }
 
-/* The end after `last`: whole is after the blocks that are read quantised there. */
-static kt__kv_block end_of(const kt__kv_block *last, const kt__prefix_cursor *whole) {
-    kt__kv_block end = *last;
-    end.parent = whole->n_block > 0 ? whole->key : (kt__kv_key){{0, 0}};
-    return end;
+/* The end at the cursor; whole is after the blocks that are read quantised there. */
+static kt__kv_block end_of(const kt__prefix_cursor *cursor, const kt__prefix_cursor *whole,
+                           const int32_t *ids) {
+    int32_t last = cursor->n_block - 1;
+    return (kt__kv_block){.key = cursor->key,
+                          .parent = whole->n_block > 0 ? whole->key : (kt__kv_key){{0, 0}},
+                          .ids = ids + (size_t)last * KT__PAGE_POS,
+                          .index = last};
 }
 
 static kt__kv_block end_at(const kt__prefix *p, kt__kv_key root, const int32_t *ids,
                            int32_t n_block) {
-    kt__prefix_cursor before = kt__prefix_cursor_at(root, ids, n_block - 1);
     kt__prefix_cursor whole = kt__prefix_cursor_at(root, ids, n_quantised(p, n_block));
-    kt__kv_block last = block_after(&before, ids);
-    return end_of(&last, &whole);
+    kt__prefix_cursor cursor = whole;
+    advance_cursor(&cursor, ids, n_block);
+    return end_of(&cursor, &whole, ids);
 }
 
 int32_t kt__prefix_find_end(const kt__prefix *p, kt__kv_key root, const int32_t *ids, size_t n,
@@ -407,14 +414,13 @@ int32_t kt__prefix_find_end(const kt__prefix *p, kt__kv_key root, const int32_t 
     kt__prefix_cursor cursor = {root, 0}, whole = {root, 0};
     int32_t most = 0;
     while (has_block(&cursor, n)) {
-        kt__kv_block last = block_after(&cursor, ids);
-        move_on(&cursor, &last);
+        advance_cursor(&cursor, ids, cursor.n_block + 1);
         while (whole.n_block < n_quantised(p, cursor.n_block)) {
             kt__kv_block block = block_after(&whole, ids);
             if (!p->store.has(p->store.user, &block)) return most;
             move_on(&whole, &block);
         }
-        kt__kv_block end = end_of(&last, &whole);
+        kt__kv_block end = end_of(&cursor, &whole, ids);
         if (cursor.n_block > least && p->store.has_end(p->store.user, &end)) most = cursor.n_block;
     }
     return most;

@@ -123,8 +123,7 @@ static kt_status sub_normed_up(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     return KT_OK;
 }
 
-/* ---- a dense part and experts side by side (Gemma 4): each with norms of its own before and after ----
- */
+/* ---- a dense part and experts side by side (Gemma 4), each between norms of its own ---- */
 
 static bool has_branches(const kt__fwd *fwd, const kt__layer *layer) {
     return fwd->net->hp.features & KT__F_BRANCHES && layer->down_exps.w.data;

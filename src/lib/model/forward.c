@@ -90,10 +90,9 @@ static kt_status run_head(kt__fwd *fwd, kt_error *err) {
     if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);
     if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
         return kt__fwd_fail(fwd, "the logits, after the last", err);
-    for (size_t i = 0; i < fwd->net->n_suppressed * (size_t)b->n_out; i++) {
-        size_t row = i / fwd->net->n_suppressed, id = i % fwd->net->n_suppressed;
-        logits[row * (size_t)hp->n_vocab + (size_t)fwd->net->suppressed[id]] = -INFINITY;
-    }
+    for (int row = 0; row < b->n_out; row++, logits += hp->n_vocab)
+        for (size_t i = 0; i < fwd->net->n_suppressed; i++)
+            logits[fwd->net->suppressed[i]] = -INFINITY;
     return KT_OK;
 }
 

@@ -7,10 +7,8 @@
 /* One element a layer: whether it is local. */
 static void read_pattern(kt__key_reader *r, const kt__gguf_kv *kv, kt__hparams *hp) {
     const char *key = kt__key_of(r, "attention.sliding_window_pattern");
-    bool flags = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
-                 kv->elem_type != KT__GGUF_F64;
     if (r->status != KT_OK) return;
-    if (!flags || kv->count != (uint64_t)hp->n_layer) {
+    if (!kt__gguf_is_integers(kv) || kv->count != (uint64_t)hp->n_layer) {
         r->status = kt__fail_at(
             r->err, KT_E_FORMAT, key, kv->file_offset,
             "%s: key '%s' has %llu elements, expected a flag for each of %d layers",

@@ -76,9 +76,7 @@ static void read_recurrent_layers(kt__key_reader *r, kt__hparams *hp) {
     const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, "attention.recurrent_layers"));
     int period = (int)kt__key_int(r, "full_attention_interval", false, 4, 1, KT__MAX_LAYERS);
     int n_attention = 0;
-    bool flags = kv && kv->type == KT__GGUF_ARRAY && kv->elem_type != KT__GGUF_STRING &&
-                 kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64 &&
-                 kv->count >= (uint64_t)hp->n_layer;
+    bool flags = kv && kt__gguf_is_integers(kv) && kv->count >= (uint64_t)hp->n_layer;
     if (kv && !flags)
         kt__key_fail(r, "attention.recurrent_layers", "should have a flag for each layer");
     for (int i = 0; r->status == KT_OK && i < hp->n_layer; i++) {

@@ -46,8 +46,7 @@ int64_t kt__key_int(kt__key_reader *r, const char *suffix, bool required, int64_
     const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key);
     uint64_t value = 0;
     if (!kv && !required) return fallback;
-    if (kv && kv->type == KT__GGUF_ARRAY && kv->count > 0 && kv->elem_type != KT__GGUF_STRING &&
-        kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64) {
+    if (kv && kt__gguf_is_integers(kv) && kv->count > 0) {
         value = (uint64_t)kt__gguf_array_i64(kv, 0);
         for (uint64_t i = 1; i < kv->count; i++) {
             if ((uint64_t)kt__gguf_array_i64(kv, i) == value) continue;
@@ -75,8 +74,7 @@ int64_t kt__key_at(kt__key_reader *r, const char *suffix, int layer, int n_layer
     const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, suffix));
     if (!kv || kv->type != KT__GGUF_ARRAY)
         return kt__key_int(r, suffix, fallback == 0, fallback, low, high);
-    bool ok = kv->count >= (uint64_t)n_layer && kv->elem_type != KT__GGUF_STRING &&
-              kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64;
+    bool ok = kv->count >= (uint64_t)n_layer && kt__gguf_is_integers(kv);
     int64_t n = ok ? kt__gguf_array_i64(kv, (uint64_t)layer) : 0;
     if (ok && n >= low && n <= high) return n;
     if (r->status == KT_OK)
@@ -106,9 +104,7 @@ int kt__key_layers(kt__key_reader *r, const char *suffix, int n_layer, int64_t h
     const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key);
     if (!kv || kv->type != KT__GGUF_ARRAY) return (int)kt__key_int(r, suffix, true, 1, 1, high);
     int64_t all = 0;
-    bool ok = r->status == KT_OK && kv->count >= (uint64_t)n_layer &&
-              kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
-              kv->elem_type != KT__GGUF_F64;
+    bool ok = r->status == KT_OK && kv->count >= (uint64_t)n_layer && kt__gguf_is_integers(kv);
     for (int i = 0; ok && i < n_layer; i++) {
         int64_t n = kt__gguf_array_i64(kv, (uint64_t)i);
         zero[i] = n == 0;

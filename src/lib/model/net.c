@@ -457,11 +457,10 @@ static kt_status bind_layers(const binder *b) {
         find_ends(&net->layers[i]);
         split_rest(&net->layers[i]);
         place_alone(&net->hp, &net->layers[i]);
-        kt_status experts = split_experts(b, i);
-        if (experts == KT_OK) experts = make_norms(b, i);
-        if (experts == KT_OK) experts = place_factors(b, &net->layers[i]);
-        if (experts == KT_OK) experts = place_layer(b, i);
-        if (experts != KT_OK) return experts;
+        KT__STEP(split_experts(b, i));
+        KT__STEP(make_norms(b, i));
+        KT__STEP(place_factors(b, &net->layers[i]));
+        KT__STEP(place_layer(b, i));
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
         net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
     }
@@ -547,9 +546,7 @@ static kt_status bind_suppressed(const binder *b) {
     kt__net *net = b->net;
     kt_status status = kt__gguf_get_array(b->gguf, key, false, KT__GGUF_TYPE_COUNT, &kv, b->err);
     if (status != KT_OK || !kv) return status;
-    bool integers = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
-                    kv->elem_type != KT__GGUF_F64;
-    if (!integers || kv->count > (uint64_t)net->hp.n_vocab)
+    if (!kt__gguf_is_integers(kv) || kv->count > (uint64_t)net->hp.n_vocab)
         return kt__fail_at(b->err, KT_E_FORMAT, key, kv->file_offset,
                            "%s: key '%s' should be a list of at most %d token ids",
                            kt__gguf_path(b->gguf), key, net->hp.n_vocab);

@@ -208,7 +208,7 @@ static void op_start(void *user, kt__task *task) {
     if (!task->started) w->ops->started(w);
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
-    if (!task->loading || !w->n_load) own_end(r, task);
+    if (w->n_load == 0) own_end(r, task);
     if (!w->is_counted) count_found(r, w, asked);
     move_cursor_back(w);
     take_first(w);

@@ -30,8 +30,7 @@ typedef struct taught_fact {
     const int32_t *run;
     int n_run;      /* what its answer has and its question has not */
     size_t n_begin; /* bytes of its answer through the subject; 0: it has none */
-    bool
-        copied; /* the model gives all of that; else it begins as the correction does, and errs then */
+    bool copied;    /* the model gives all of that run; else it begins as the correction and errs */
     char texts[TEXTS_MOST][QUESTION_BYTES];
     size_t n, n_written; /* the first ones are the model's own */
 } taught_fact;

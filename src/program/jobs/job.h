@@ -123,8 +123,7 @@ typedef struct kt__job_model {
     kt_learned learned;      /* what its client has taught */
     char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
     int64_t learned_version; /* 0: the model alone */
-    uint64_t
-        noted[KT_NOTES_MAX]; /* feedbacks whose notes are in a prompt, or that an answer recited */
+    uint64_t noted[KT_NOTES_MAX]; /* feedbacks in a prompt as notes, or recited by an answer */
     size_t n_noted;
     /* ,"adapter":{"namespace":NAME,"version":N},"learned":[...] where it is used, or "" */
     char learned_json[640];
