@@ -11,20 +11,23 @@
 static world w;
 WORLD_OF_GROUP(w, "parallel=1", "http.ping_s=1", NULL)
 
-enum { N_LONG = 12 };
+enum { N_LONG = 60, LONG_TOKENS = 900 }; /* a fast processor is busy with them for seconds */
+
+static void ask_long(int fd, int i, bool stream) {
+    char line[128];
+    int len = snprintf(line, sizeof line,
+                       "{\"id\":\"a%d\",\"prompt\":\"x%d\",\"ignore_eos\":true,\"stream\":%s,"
+                       "\"max_tokens\":%d}\n",
+                       i, i, stream ? "true" : "false", LONG_TOKENS);
+    assert_true(send_all(fd, line, (size_t)len));
+}
 
 /* A connection of the socket with N_LONG long answers to come, the first of which has begun. */
-static int begin_crowd(int n_tokens, char *text, size_t size) {
-    char lines[N_LONG * 128];
-    size_t len = 0;
-    for (int i = 0; i < N_LONG; i++)
-        len += (size_t)snprintf(lines + len, sizeof lines - len,
-                                "{\"id\":\"a%d\",\"prompt\":\"x%d\",\"ignore_eos\":true,"
-                                "\"stream\":%s,\"max_tokens\":%d}\n",
-                                i, i, i ? "false" : "true", n_tokens);
+static int begin_crowd(char *text, size_t size) {
     int fd = connect_socket(&w);
-    assert_true(send_all(fd, lines, len));
+    ask_long(fd, 0, true);
     assert_true(receive_until(fd, text, size, "\"token\""));
+    for (int i = 1; i < N_LONG; i++) ask_long(fd, i, false);
     return fd;
 }
 
@@ -51,7 +54,7 @@ static void test_pings(void **state) {
     static char crowd[1 << 20];
     char text[8192] = "", message[8192] = "";
     crowd[0] = '\0';
-    int busy = begin_crowd(900, crowd, sizeof crowd);
+    int busy = begin_crowd(crowd, sizeof crowd);
     int fd = begin_post("/v1/completions",
                         "{\"prompt\":\"y\",\"max_tokens\":2,\"stream\":true,\"priority\":-9}");
     assert_true(receive_until(fd, text, sizeof text, "\r\n\r\n"));
@@ -71,7 +74,7 @@ static void test_connections_share(void **state) {
     static char crowd[1 << 20];
     for (int http = 0; http < 2; http++) {
         crowd[0] = '\0';
-        int busy = begin_crowd(200, crowd, sizeof crowd);
+        int busy = begin_crowd(crowd, sizeof crowd);
         if (http) {
             reply *r = post(&w, "/v1/completions", "{\"prompt\":\"y\",\"max_tokens\":3}");
             assert_int_equal(r->status, 200);
