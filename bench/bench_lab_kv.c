@@ -1,6 +1,6 @@
 /* Memory and time of keys and values in all forms. By hand:
  *
- *     bench_lab_kv memory                       the table of docs/MEMORY.md: K/V of one answer
+ *     bench_lab_kv memory                       the tables of docs/MEMORY.md: K/V of one answer
  *     bench_lab_kv steps MODEL [DEPTH [STEPS]]  times of decode steps: f16, in which nothing is quantised,
  *                                           and forms in which something is, in turns
  *
@@ -84,6 +84,44 @@ static void bench_memory(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < sizeof ubatches / sizeof *ubatches; k++)
             print_memory(&rows[i], ubatches[k]);
+}
+
+/* ---- windows ---- */
+
+typedef struct windowed {
+    const char *preset;
+    int32_t n_ctx;
+    int every, of; /* layers with a window: all but each `every`-th; of so many positions */
+} windowed;
+
+/* One answer at full length, f16, where every layer keeps all of it, and where those with a window
+ * keep as much as the plan says. */
+static void print_windows(const windowed *s) {
+    const double mb = 1e-6;
+    const sized plain = {.preset = s->preset, .keys = KT__KV_F16, .values = KT__KV_F16};
+    kt__kv_shape shape = shape_of(&plain);
+    kt_engine_params p = {.n_ctx = s->n_ctx, .n_ubatch = 512, .n_parallel = 1, .n_draft = 8};
+    int64_t pages = kt__plan_places(&shape, s->n_ctx);
+    double all = (double)kt__kv_bytes(&shape, pages, pages) * mb;
+    shape.n_window = (s->of + KT__PAGE_POS - 2) / KT__PAGE_POS;
+    for (int i = 0; i < shape.n_layer; i++)
+        if ((i + 1) % s->every) shape.locals[i / 64] |= (uint64_t)1 << (i % 64);
+    int32_t local = kt__plan_local_pages(&shape, &p, pages);
+    double with = (double)kt__kv_bytes(&shape, pages, local) * mb;
+    printf("| %s | %d | %d | %d | %.0f | %.0f | %.0f%% |\n", s->preset, s->of, s->n_ctx,
+           local * KT__PAGE_POS, all, with, 100 * with / all);
+}
+
+static void bench_windows(void) {
+    static const windowed rows[] = {
+        {"gemma-2-9b", 8192, 2, 4096},  {"gemma-3-4b", 8192, 6, 1024},
+        {"gemma-3-4b", 32768, 6, 1024}, {"gemma-3-4b", 131072, 6, 1024},
+        {"gpt-oss-20b", 32768, 2, 128},
+    };
+    printf(
+        "| geometry | window | positions | of these in layers with a window | all MB | windows MB | |"
+        "\n|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) print_windows(&rows[i]);
 }
 
 /* ---- steps ---- */
@@ -181,6 +219,8 @@ static void bench_steps(const char *model, int depth, int n_steps) {
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "memory")) {
         bench_memory();
+        printf("\n");
+        bench_windows();
         return 0;
     }
     int depth = argc > 3 ? atoi(argv[3]) : 1024, steps = argc > 4 ? atoi(argv[4]) : 512;

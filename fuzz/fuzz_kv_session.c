@@ -12,15 +12,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define SHAPE(k, v, tail, first)                                                              \
-    {                                                                                         \
-        .n_layer = 1, .n_head_kv = 1, .head_dim_k = 2, .head_dim_v = 2, .k_form = KT__KV_##k, \
-        .v_form = KT__KV_##v, .n_tail = tail, .first_f16 = first                              \
+#define SHAPE(k, v, tail, first, window)                                                          \
+    {                                                                                             \
+        .n_layer = 1, .n_head_kv = 1, .head_dim_k = 2, .head_dim_v = 2, .k_form = KT__KV_##k,     \
+        .v_form = KT__KV_##v, .n_tail = tail, .first_f16 = first, .n_window = window, .locals = { \
+            window > 0                                                                            \
+        }                                                                                         \
     }
-static const kt__kv_shape shapes[] = {SHAPE(F16, F16, 0, false), SHAPE(Q8, Q8, 0, false),
-                                      SHAPE(Q8, F16, 0, false),  SHAPE(F16, Q8, 0, false),
-                                      SHAPE(Q4, Q4, 0, true),    SHAPE(Q8, Q4, 1, true),
-                                      SHAPE(Q8, Q8, 2, false)};
+static const kt__kv_shape shapes[] = {
+    SHAPE(F16, F16, 0, false, 0), SHAPE(Q8, Q8, 0, false, 0),   SHAPE(Q8, F16, 0, false, 0),
+    SHAPE(F16, Q8, 0, false, 0),  SHAPE(Q4, Q4, 0, true, 0),    SHAPE(Q8, Q4, 1, true, 0),
+    SHAPE(Q8, Q8, 2, false, 0),   SHAPE(F16, F16, 0, false, 1), SHAPE(Q8, Q4, 1, true, 2)};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 
@@ -58,6 +60,7 @@ static void try_file(const kt__kv_shape *shape, const char *path) {
                 KT_OK) {
                 status = kt__kv_image_load(file, ids, logits, kv, &table, &err);
                 if (status != KT_OK && !err.message[0]) abort();
+                if (status == KT_OK) kt__kv_image_drop_missing(file, kv, &table);
                 if (status == KT_OK) go_on(kv, &table, info->n_pos);
             }
             kt__kv_table_free(kv, &table);

@@ -628,6 +628,9 @@ typedef struct kt_mem_plan {
     uint64_t state_bytes; /* states of recurrent layers: of answers, sequences, and snapshots */
     int32_t kv_tail;      /* 0: none */
     int32_t n_f16_layers; /* whose keys are f16, though kv_keys is not */
+    /* of kv_positions, in layers with a sliding window: the windows of answers, and some that are
+     * kept where conversations may branch; 0: there are none */
+    int64_t kv_window_positions;
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);

@@ -122,7 +122,7 @@ static const kt__kv_shape q8_shape = {.n_layer = 2,
 
 static kt__kv *create_f16(int64_t n_pages, int n_kept, int n_staged) {
     kt__kv *kv = NULL;
-    kt__kv_room room = {n_kept, n_staged, 0};
+    kt__kv_room room = {.n_kept = n_kept, .n_staged = n_staged};
     assert_int_equal(kt__kv_create_with(&q8_shape, n_pages, room, &kv, NULL), KT_OK);
     return kv;
 }
@@ -172,7 +172,7 @@ static void test_layers_that_are_read_again(void **state) {
     (void)state;
     kt__kv_shape again = q8_shape;
     kt__kv *kv = NULL;
-    kt__kv_room room = {2, 2, 0};
+    kt__kv_room room = {.n_kept = 2, .n_staged = 2};
     kt__kv_table a;
     again.n_layer = 4;
     again.n_reread = 2;
@@ -202,7 +202,7 @@ static void test_layers_that_are_read_again(void **state) {
 static void test_ends_stay_while_there_is_room(void **state) {
     (void)state;
     kt__kv_shape with_tail = q8_shape;
-    kt__kv_room room = {6, 4, 0};
+    kt__kv_room room = {.n_kept = 6, .n_staged = 4};
     kt__kv *kv = NULL;
     kt__kv_table a, b, c;
     kt_error err;
@@ -237,7 +237,7 @@ static void test_ends_stay_while_there_is_room(void **state) {
 static void test_cuts_and_adopted_pages(void **state) {
     (void)state;
     kt__kv_shape with_tail = q8_shape;
-    kt__kv_room room = {12, 8, 0};
+    kt__kv_room room = {.n_kept = 12, .n_staged = 8};
     kt__kv *kv = NULL;
     kt__kv_table a, b;
     with_tail.n_tail = 1;
@@ -273,7 +273,7 @@ static void test_pages_leave_a_tail_in_groups(void **state) {
     (void)state;
     enum { TAIL = 8, END = 320 };
     kt__kv_shape with_tail = q8_shape;
-    kt__kv_room room = {TAIL + 2, 8, 0};
+    kt__kv_room room = {.n_kept = TAIL + 2, .n_staged = 8};
     kt__kv *kv = NULL;
     kt__kv_table t;
     int n_due[END / 16] = {0};

@@ -24,11 +24,13 @@ static kt__kv_shape shape = {.n_layer = 2,
 static const struct {
     kt__kv_form k, v;
     int n_tail;
-    bool two; /* the second layer has other heads */
-} forms[] = {{KT__KV_F16, KT__KV_F16, 0, false}, {KT__KV_Q8, KT__KV_F16, 0, false},
-             {KT__KV_F16, KT__KV_Q8, 0, false},  {KT__KV_Q8, KT__KV_Q8, 0, false},
-             {KT__KV_Q4, KT__KV_Q4, 0, false},   {KT__KV_Q8, KT__KV_Q4, 3, false},
-             {KT__KV_F16, KT__KV_F16, 0, true},  {KT__KV_Q8, KT__KV_Q4, 3, true}};
+    bool two;     /* the second layer has other heads, */
+    int n_window; /* or a window */
+} forms[] = {{KT__KV_F16, KT__KV_F16, 0, false, 0}, {KT__KV_Q8, KT__KV_F16, 0, false, 0},
+             {KT__KV_F16, KT__KV_Q8, 0, false, 0},  {KT__KV_Q8, KT__KV_Q8, 0, false, 0},
+             {KT__KV_Q4, KT__KV_Q4, 0, false, 0},   {KT__KV_Q8, KT__KV_Q4, 3, false, 0},
+             {KT__KV_F16, KT__KV_F16, 0, true, 0},  {KT__KV_Q8, KT__KV_Q4, 3, true, 0},
+             {KT__KV_F16, KT__KV_F16, 0, false, 1}, {KT__KV_Q8, KT__KV_Q8, 0, true, 1}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
 
@@ -122,6 +124,7 @@ static kt_status restore(world *w, const kt__kv_shape *of, kt__kv_table *table, 
     const kt__kv_image *info = kt__kv_image_info(file);
     if (info->n_pos != N_POS || info->n_logits != N_LOGITS) fail_msg("another length was let in");
     status = kt__kv_image_load(file, ids, logits, w->kv, table, err);
+    if (status == KT_OK) kt__kv_image_drop_missing(file, w->kv, table);
     if (status == KT_OK) assert_memory_equal(info->binding, w->image.binding, KT__KV_IMAGE_BINDING);
     assert_memory_equal(info->full_hash, w->image.full_hash, KT__KV_IMAGE_HASH);
     kt__kv_image_close(file);
@@ -365,6 +368,8 @@ int main(void) {
         shape.k_form = forms[form].k;
         shape.v_form = forms[form].v;
         shape.n_tail = forms[form].n_tail;
+        shape.n_window = forms[form].n_window;
+        shape.locals[0] = shape.n_window ? 2 : 0;
         shape.others[0] = forms[form].two ? 2 : 0;
         shape.other = forms[form].two ? (kt__kv_heads){3, 4, 8} : (kt__kv_heads){0};
         shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;

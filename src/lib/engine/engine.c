@@ -35,6 +35,7 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     engine->n_out_max = plan->n_out_max;
     kt__kv_room room = kt__plan_kv_room(&shape, p);
     room.n_states = plan->n_states;
+    room.n_local = plan->n_local;
     KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
     KT__TRY(
@@ -115,10 +116,9 @@ void kt_engine_close(kt_engine *engine) {
 
 void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
     const kt_engine_params *p = &engine->params;
-    kt__kv_shape shape = kt__engine_kv_shape(engine->model, p);
     int n_now = kt_ctx_n_threads(engine->model->ctx);
     kt_engine_stats stats;
-    kt__inbox_get_stats(engine->inbox, &stats);
+    kt_engine_get_stats(engine, &stats);
     *out = (kt_engine_info){
         .n_ctx = p->n_ctx,
         .n_batch = p->n_batch,
@@ -126,9 +126,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .n_seq_max = p->n_seq_max,
         .n_threads = p->n_threads ? p->n_threads : n_now,
         .n_threads_batch = p->n_threads_batch ? p->n_threads_batch : n_now,
-        .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
-        .kv_bytes_used = (stats.kv_blocks_used + stats.kv_blocks_cached) *
-                         kt__kv_page_bytes(&shape),
+        .kv_bytes_max = engine->plan.kv_bytes,
+        .kv_bytes_used = stats.mem_kv_bytes,
         .scratch_bytes = engine->plan.scratch_bytes,
         .n_parallel = p->n_parallel,
         .n_queue_max = p->n_queue_max,

@@ -150,6 +150,9 @@ static kt_status load_image(kt_engine *engine, const kt__kv_image_file *file, co
     kt__ticket_unlock(&engine->turn);
     if (status != KT_OK) return status;
     KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));
+    kt__ticket_lock(&engine->turn);
+    kt__kv_image_drop_missing(file, engine->kv, &out->table);
+    kt__ticket_unlock(&engine->turn);
     for (int64_t i = 0; i < image->n_pos; i++) {
         if (out->ids[i] >= 0 && (size_t)out->ids[i] < kt__engine_n_vocab(engine)) continue;
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,

@@ -269,8 +269,9 @@ void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
     out->mem_weights_bytes = kt__model_resident_bytes(engine->model);
-    out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) *
-                        kt__kv_page_bytes(kt__kv_get_shape(engine->kv));
+    out->mem_kv_bytes = kt__kv_bytes(kt__kv_get_shape(engine->kv),
+                                     (int64_t)(out->kv_blocks_used + out->kv_blocks_cached),
+                                     kt__kv_n_local(engine->kv));
     out->mem_scratch_bytes = engine->plan.scratch_bytes;
 }
 

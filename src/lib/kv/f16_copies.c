@@ -7,25 +7,17 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "host/pages.h"
+#include "kv/slots.h"
 
-enum { CACHE_LINE = 64, NONE = -1 };
+enum { CACHE_LINE = 64 };
 
 struct kt__f16_copies {
     kt__kv_shape shape;
     size_t *kept_at, *staged_at;   /* [n_layer] where a layer's heads begin in a slot */
     size_t kept_slot, staged_slot; /* bytes */
-    kt__kv_room room;
     uint8_t *kept, *staged;
     size_t kept_bytes, staged_bytes;
-    int32_t *slot_of;   /* [n_pages] NONE, a kept slot, or room.n_kept + a staged one */
-    int32_t *n_holders; /* [n_pages] */
-    int32_t *page_of;   /* [n_kept] pages of the kept slots, or NONE */
-    uint64_t *used_at;  /* [n_kept] when it was taken or let go, by clock */
-    uint64_t clock;
-    int32_t *free_kept; /* stacks; the lowest numbers on top */
-    int32_t *free_staged;
-    int32_t n_free_kept, n_free_staged;
-    int32_t n_loose; /* kept slots of pages that nobody holds */
+    kt__slots *kept_slots, *staged_slots;
 };
 
 static size_t part_bytes(int head_dim) {
@@ -65,12 +57,6 @@ static void place_layers(kt__f16_copies *copies) {
         copies->staged_at[i] = end -= layer_bytes(s, i);
 }
 
-static int32_t *free_stack(int32_t n) {
-    int32_t *ids = kt__calloc((size_t)n + 1, sizeof *ids);
-    for (int32_t i = 0; ids && i < n; i++) ids[i] = n - 1 - i;
-    return ids;
-}
-
 static kt_status map_slots(size_t slot, int32_t n, uint8_t **out, size_t *bytes, kt_error *err) {
     if (!kt__mul_size(slot, (size_t)n, bytes)) *bytes = SIZE_MAX;
     if (*bytes == 0) return KT_OK;
@@ -89,25 +75,15 @@ kt_status kt__f16_copies_create(const kt__kv_shape *shape, int64_t n_pages, kt__
     copies->shape = *shape;
     copies->kept_slot = kt__f16_copies_kept_bytes(shape);
     copies->staged_slot = kt__f16_copies_staged_bytes(shape);
-    copies->room = room;
     copies->kept_at = kt__calloc((size_t)shape->n_layer, sizeof *copies->kept_at);
     copies->staged_at = kt__calloc((size_t)shape->n_layer, sizeof *copies->staged_at);
-    copies->slot_of = kt__malloc((size_t)n_pages * sizeof *copies->slot_of);
-    copies->n_holders = kt__calloc((size_t)n_pages, sizeof *copies->n_holders);
-    copies->page_of = kt__calloc((size_t)room.n_kept + 1, sizeof *copies->page_of);
-    copies->used_at = kt__calloc((size_t)room.n_kept + 1, sizeof *copies->used_at);
-    copies->free_kept = free_stack(room.n_kept);
-    copies->free_staged = free_stack(room.n_staged);
-    if (!copies->slot_of || !copies->n_holders || !copies->page_of || !copies->used_at ||
-        !copies->free_kept || !copies->free_staged || !copies->kept_at || !copies->staged_at) {
-        status = kt__fail_nomem(err, "the lists of f16 pages", (size_t)n_pages * sizeof(int32_t));
+    if (!copies->kept_at || !copies->staged_at) {
+        status = kt__fail_nomem(err, "the layers of f16 pages", (size_t)shape->n_layer);
         goto out;
     }
     place_layers(copies);
-    for (int64_t i = 0; i < n_pages; i++) copies->slot_of[i] = NONE;
-    for (int32_t i = 0; i < room.n_kept; i++) copies->page_of[i] = NONE;
-    copies->n_free_kept = room.n_kept;
-    copies->n_free_staged = room.n_staged;
+    KT__TRY(kt__slots_create(n_pages, room.n_kept, &copies->kept_slots, err));
+    KT__TRY(kt__slots_create(n_pages, room.n_staged, &copies->staged_slots, err));
     KT__TRY(map_slots(copies->kept_slot, room.n_kept, &copies->kept, &copies->kept_bytes, err));
     KT__TRY(
         map_slots(copies->staged_slot, room.n_staged, &copies->staged, &copies->staged_bytes, err));
@@ -124,107 +100,66 @@ void kt__f16_copies_destroy(kt__f16_copies *copies) {
     if (copies->staged) kt__pages_free(copies->staged, copies->staged_bytes);
     kt__free(copies->kept_at);
     kt__free(copies->staged_at);
-    kt__free(copies->slot_of);
-    kt__free(copies->n_holders);
-    kt__free(copies->page_of);
-    kt__free(copies->used_at);
-    kt__free(copies->free_kept);
-    kt__free(copies->free_staged);
+    kt__slots_destroy(copies->kept_slots);
+    kt__slots_destroy(copies->staged_slots);
     kt__free(copies);
 }
 
 kt__f16_copy_kind kt__f16_copy_of(const kt__f16_copies *copies, int32_t page) {
-    if (copies->slot_of[page] == NONE) return KT__F16_COPY_NONE;
-    return copies->slot_of[page] < copies->room.n_kept ? KT__F16_COPY_KEPT : KT__F16_COPY_STAGED;
+    if (kt__slot_of(copies->kept_slots, page) != KT__NO_SLOT) return KT__F16_COPY_KEPT;
+    return kt__slot_of(copies->staged_slots, page) != KT__NO_SLOT ? KT__F16_COPY_STAGED
+                                                                  : KT__F16_COPY_NONE;
+}
+
+static kt__slots *slots_of(const kt__f16_copies *copies, kt__f16_copy_kind kind) {
+    return kind == KT__F16_COPY_KEPT ? copies->kept_slots : copies->staged_slots;
 }
 
 int32_t kt__f16_copies_n_free(const kt__f16_copies *copies, kt__f16_copy_kind kind) {
-    return kind == KT__F16_COPY_KEPT ? copies->n_free_kept + copies->n_loose
-                                     : copies->n_free_staged;
-}
-
-static bool is_loose(const kt__f16_copies *copies, int32_t page) {
-    return copies->n_holders[page] == 0 && kt__f16_copy_of(copies, page) == KT__F16_COPY_KEPT;
-}
-
-/* Gives back the slot that is unused the longest. */
-static int32_t drop_oldest(kt__f16_copies *copies) {
-    int32_t oldest = NONE;
-    for (int32_t i = 0; i < copies->room.n_kept; i++) {
-        if (copies->page_of[i] == NONE || !is_loose(copies, copies->page_of[i])) continue;
-        if (oldest == NONE || copies->used_at[i] < copies->used_at[oldest]) oldest = i;
-    }
-    int32_t page = copies->page_of[oldest];
-    kt__f16_copy_drop(copies, page);
-    return page;
-}
-
-static void give_kept(kt__f16_copies *copies, int32_t page, int32_t slot) {
-    copies->slot_of[page] = slot;
-    copies->page_of[slot] = page;
-    copies->used_at[slot] = ++copies->clock;
-    copies->n_loose += copies->n_holders[page] == 0;
+    return kt__slots_n_free(slots_of(copies, kind));
 }
 
 int32_t kt__f16_copy_take(kt__f16_copies *copies, int32_t page, kt__f16_copy_kind kind) {
-    int32_t loser = NONE;
-    assert(copies->slot_of[page] == NONE && kt__f16_copies_n_free(copies, kind) > 0);
-    if (kind == KT__F16_COPY_STAGED) {
-        copies->slot_of[page] = copies->room.n_kept + copies->free_staged[--copies->n_free_staged];
-        return loser;
-    }
-    if (copies->n_free_kept == 0) loser = drop_oldest(copies);
-    give_kept(copies, page, copies->free_kept[--copies->n_free_kept]);
-    return loser;
+    assert(kt__f16_copy_of(copies, page) == KT__F16_COPY_NONE);
+    if (kind == KT__F16_COPY_KEPT) return kt__slot_take(copies->kept_slots, page);
+    kt__slot_hold(copies->staged_slots, page);
+    return kt__slot_take(copies->staged_slots, page);
 }
 
 void kt__f16_copy_drop(kt__f16_copies *copies, int32_t page) {
-    kt__f16_copy_kind kind = kt__f16_copy_of(copies, page);
-    if (kind == KT__F16_COPY_KEPT) {
-        copies->n_loose -= copies->n_holders[page] == 0;
-        copies->page_of[copies->slot_of[page]] = NONE;
-        copies->free_kept[copies->n_free_kept++] = copies->slot_of[page];
-    }
-    if (kind == KT__F16_COPY_STAGED)
-        copies->free_staged[copies->n_free_staged++] = copies->slot_of[page] - copies->room.n_kept;
-    copies->slot_of[page] = NONE;
+    kt__slot_drop(copies->kept_slots, page);
+    if (kt__slot_of(copies->staged_slots, page) == KT__NO_SLOT) return;
+    kt__slot_drop(copies->staged_slots, page);
+    kt__slot_let_go(copies->staged_slots, page, true);
 }
 
 void kt__f16_copy_move(kt__f16_copies *copies, int32_t from, int32_t to) {
-    int32_t slot = copies->slot_of[from];
-    assert(kt__f16_copy_of(copies, from) == KT__F16_COPY_KEPT && copies->slot_of[to] == NONE);
-    copies->n_loose -= copies->n_holders[from] == 0;
-    copies->slot_of[from] = NONE;
-    give_kept(copies, to, slot);
+    kt__slot_move(copies->kept_slots, from, to);
 }
 
 void kt__f16_copy_hold(kt__f16_copies *copies, int32_t page) {
-    copies->n_loose -= is_loose(copies, page);
-    copies->n_holders[page]++;
+    kt__slot_hold(copies->kept_slots, page);
 }
 
 void kt__f16_copy_let_go(kt__f16_copies *copies, int32_t page) {
-    assert(copies->n_holders[page] > 0);
-    copies->n_holders[page]--;
-    if (!is_loose(copies, page)) return;
-    copies->n_loose++;
-    copies->used_at[copies->slot_of[page]] = ++copies->clock;
+    kt__slot_let_go(copies->kept_slots, page, false);
 }
 
 bool kt__f16_copy_is_held(const kt__f16_copies *copies, int32_t page) {
-    return copies->n_holders[page] > 0;
+    return kt__slot_is_held(copies->kept_slots, page);
 }
 
 /* Where the head's keys begin. */
 static uint8_t *head_base(const kt__f16_copies *copies, int32_t page, int layer, int head) {
-    int32_t slot = copies->slot_of[page];
-    if (slot == NONE) return NULL;
+    int32_t kept = kt__slot_of(copies->kept_slots, page);
+    int32_t staged = kt__slot_of(copies->staged_slots, page);
     kt__kv_heads heads = kt__kv_heads_of(&copies->shape, layer);
     size_t in_layer = (size_t)head * (part_bytes(heads.dim_k) + part_bytes(heads.dim_v));
-    if (slot >= copies->room.n_kept)
-        return copies->staged + (size_t)(slot - copies->room.n_kept) * copies->staged_slot +
-               copies->staged_at[layer] + in_layer;
-    return copies->kept + (size_t)slot * copies->kept_slot + copies->kept_at[layer] + in_layer;
+    if (kept != KT__NO_SLOT)
+        return copies->kept + (size_t)kept * copies->kept_slot + copies->kept_at[layer] + in_layer;
+    if (staged == KT__NO_SLOT) return NULL;
+    return copies->staged + (size_t)staged * copies->staged_slot + copies->staged_at[layer] +
+           in_layer;
 }
 
 kt__f16 *kt__f16_copy_k(const kt__f16_copies *copies, int32_t page, int layer, int head) {

@@ -20,6 +20,7 @@ enum {
     HEADER_BYTES = 512,
     VERSION = 1,
     VERSION_OF_TAILS = 2, /* their f16 pages and zeros: 1 was other bytes before 2026-11-24 */
+    VERSION_OF_WINDOWS = 3,
     BYTE_ORDER_MARK = 0x01020304,
     PAGE_ALIGN = 4096,
     SEED = 0x53455353 /* of the digests */
@@ -41,7 +42,8 @@ enum {
     AT_SECTIONS = AT_FILE_BYTES + 8, /* 3 x (offset, bytes, digest) */
     SECTION_BYTES = 48,
     AT_FULL_HASH = AT_SECTIONS + 3 * SECTION_BYTES, /* zeros in files of before there was one */
-    /* 2 x u32: of keys and, from bit 8 on, the pages of the tail; of values */
+    /* 2 x u32: of keys and, from bit 8 on, the pages of the tail; of values and, at bit 8, whether
+     * layers with a window have all that a query after the last position reads */
     AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,
     FORM_BITS = 8,
     AT_F16_COPIES = AT_FORMS + 8,                 /* a section, of quantised pages only */
@@ -73,9 +75,11 @@ struct kt__kv_image_file {
     kt__kv_image info;
     kt__kv_shape shape;
     layout layout;
+    bool has_window;
 };
 
 static uint64_t version_of(const kt__kv_shape *shape) {
+    if (kt__kv_has_local_parts(shape)) return VERSION_OF_WINDOWS;
     return kt__kv_reads_f16_ends(shape) ? VERSION_OF_TAILS : VERSION;
 }
 
@@ -87,6 +91,7 @@ static uint64_t n_pages_of(int64_t n_pos) {
 typedef struct extras {
     bool f16; /* the last pages' f16 copies */
     bool state;
+    bool window; /* takes no room of its own */
 } extras;
 
 /* What sizes make of a file; false where they overflow. */
@@ -176,7 +181,7 @@ static void dims_of(const kt__kv_shape *s, uint64_t dims[N_DIMS]) {
 }
 
 static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, const layout *l,
-                          uint8_t out[HEADER_BYTES]) {
+                          bool has_window, uint8_t out[HEADER_BYTES]) {
     uint64_t dims[N_DIMS];
     dims_of(shape, dims);
     memset(out, 0, HEADER_BYTES);
@@ -201,8 +206,13 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
     kt__le_put(out + AT_FORMS, (uint64_t)shape->k_form | (uint64_t)shape->n_tail << FORM_BITS, 4);
-    kt__le_put(out + AT_FORMS + 4, (uint64_t)shape->v_form, 4);
+    kt__le_put(out + AT_FORMS + 4, (uint64_t)shape->v_form | (uint64_t)has_window << FORM_BITS, 4);
     kt__digest_bytes(kt__hash_bytes(SEED, out, AT_DIGEST), out + AT_DIGEST);
+}
+
+static bool has_window(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
+    return kt__kv_has_local_parts(kt__kv_get_shape(kv)) &&
+           kt__kv_table_holds_window(kv, table, image->n_pos);
 }
 
 static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
@@ -210,11 +220,16 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
     const kt__kv_shape *shape = kt__kv_get_shape(kv);
     size_t bytes = kt__kv_block_bytes(shape);
     uint64_t n = n_pages_of(image->n_pos);
+    /* before the window, which the table holds if it is there, others may write */
+    uint64_t from = (uint64_t)kt__kv_window_from(shape, image->n_pos);
+    if (!has_window(image, kv, table)) from = n;
     kt__hash h;
     kt__hash_init(&h, SEED + PAGES);
     for (uint64_t i = 0; i < n; i++) {
         int used = i + 1 < n ? KT__PAGE_POS : (int)(image->n_pos - (int64_t)(i * KT__PAGE_POS));
-        if (i < (uint64_t)table->n_pages) {
+        if (i < from && i < (uint64_t)table->n_pages) {
+            kt__kv_block_read_global(kv, table->pages[i], block);
+        } else if (i < (uint64_t)table->n_pages) {
             kt__kv_block_read(kv, table->pages[i], block);
         } else {
             memset(block, 0, bytes); /* a last page that is computed again */
@@ -229,7 +244,8 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
 
 /* Whether there are f16 copies to be saved. */
 static bool has_f16(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
-    return kt__kv_n_end_pages(kt__kv_get_shape(kv), image->n_pos) > 0 &&
+    return kt__kv_is_quantised(kt__kv_get_shape(kv)) &&
+           kt__kv_n_end_pages(kt__kv_get_shape(kv), image->n_pos) > 0 &&
            kt__kv_table_holds_end(kv, table, image->n_pos);
 }
 
@@ -278,7 +294,7 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
     if (!write_pages(fd, image, kv, table, block, l) ||
         !write_f16(fd, image, kv, table, block, l) || !write_state(fd, kv, table, l))
         return false;
-    encode_header(kt__kv_get_shape(kv), image, l, header);
+    encode_header(kt__kv_get_shape(kv), image, l, has_window(image, kv, table), header);
     return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
 }
 
@@ -317,7 +333,7 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     int fd = -1;
     size_t bytes = kt__kv_block_bytes(kt__kv_get_shape(kv));
     size_t f16 = kt__kv_f16_copy_bytes(kt__kv_get_shape(kv));
-    extras has = {has_f16(image, kv, table), has_state(image, table)};
+    extras has = {has_f16(image, kv, table), has_state(image, table), has_window(image, kv, table)};
     if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, has, &l)) {
         return kt__fail(err, KT_E_ARG, "a session of %" PRId64 " positions cannot be saved",
                         image->n_pos);
@@ -357,11 +373,11 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
         return kt__fail_at(err, KT_E_FORMAT, f->path, 0, "not a session file of kentang");
     }
     uint64_t version = kt__le_get(h + AT_VERSION, 4);
-    if (version < VERSION || version > VERSION_OF_TAILS) {
+    if (version < VERSION || version > VERSION_OF_WINDOWS) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
                            "a session of format version %" PRIu64
-                           "; this program reads versions %d and %d",
-                           version, VERSION, VERSION_OF_TAILS);
+                           "; this program reads versions %d to %d",
+                           version, VERSION, VERSION_OF_WINDOWS);
     }
     if (kt__le_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
@@ -392,14 +408,14 @@ static const char *form_name(uint64_t form) {
 }
 
 static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
-    uint64_t word = kt__le_get(h + AT_FORMS, 4), v = kt__le_get(h + AT_FORMS + 4, 4);
-    uint64_t k = word & ((1 << FORM_BITS) - 1), tail = word >> FORM_BITS;
+    uint64_t word = kt__le_get(h + AT_FORMS, 4), form = (1 << FORM_BITS) - 1;
+    uint64_t k = word & form, tail = word >> FORM_BITS, v = kt__le_get(h + AT_FORMS + 4, 4) & form;
     bool same = k == (uint64_t)f->shape.k_form && v == (uint64_t)f->shape.v_form;
     bool old = kt__le_get(h + AT_VERSION, 4) != version_of(&f->shape);
     if (same && old)
         return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
-                           "a session of an older version of kentang, which kept the keys and "
-                           "values of a tail otherwise: evaluate its text again");
+                           "a session of an older version of kentang, which kept keys and values "
+                           "otherwise: evaluate its text again");
     if (same && tail == (uint64_t)f->shape.n_tail) return KT_OK;
     if (same)
         return kt__fail_at(err, KT_E_STATE, f->path, AT_FORMS,
@@ -417,9 +433,13 @@ static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_er
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
     uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
-    extras has = {kt__le_get(h + AT_F16_COPIES + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
+    extras has = {kt__le_get(h + AT_F16_COPIES + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0,
+                  kt__le_get(h + AT_FORMS + 4, 4) >> FORM_BITS != 0};
     if (has.state && !f->shape.state_bytes)
         return damaged_image(f, AT_STATE, "its model has no recurrent layers", err);
+    f->has_window = has.window;
+    if (has.window && !kt__kv_has_local_parts(&f->shape))
+        return damaged_image(f, AT_FORMS, "its model has no layers with a window", err);
     if (has.f16 && (n_pos > INT32_MAX || !kt__kv_is_quantised(&f->shape) ||
                     !kt__kv_n_end_pages(&f->shape, (int64_t)n_pos)))
         return damaged_image(f, AT_F16_COPIES, "it has no page that could be f16", err);
@@ -563,17 +583,10 @@ static kt_status load_f16_pages(const kt__kv_image_file *f, kt__kv *kv, const kt
     return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, F16_COPIES, true, err) : KT_OK;
 }
 
-/* Where the file has no f16 copies, what they would hold has to be computed again. */
 static kt_status load_f16(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table,
                           kt_error *err) {
     size_t bytes = kt__kv_f16_copy_bytes(&f->shape);
-    int32_t n = kt__kv_is_quantised(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
-    if (!f->layout.sections[F16_COPIES].bytes) {
-        for (int32_t i = 0; i < n; i++)
-            kt__kv_f16_copy_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
-        if (kt__kv_reads_f16_ends(&f->shape)) kt__kv_table_truncate(kv, table, 0);
-        return KT_OK;
-    }
+    if (!f->layout.sections[F16_COPIES].bytes) return KT_OK;
     void *f16 = kt__malloc(bytes);
     if (!f16) return kt__fail_nomem(err, "a session's last page", bytes);
     kt_status status = load_f16_pages(f, kv, table, f16, err);
@@ -602,4 +615,13 @@ kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *log
     KT__TRY(load_state(f, kv, table, err));
 out:
     return status;
+}
+
+void kt__kv_image_drop_missing(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table) {
+    bool f16 = !kt__kv_is_quantised(&f->shape) || f->layout.sections[F16_COPIES].bytes;
+    bool window = !kt__kv_has_local_parts(&f->shape) || f->has_window;
+    int32_t n = f16 ? 0 : kt__kv_n_end_pages(&f->shape, f->info.n_pos);
+    for (int32_t i = 0; i < n; i++)
+        kt__kv_f16_copy_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
+    if (!window || (!f16 && kt__kv_reads_f16_ends(&f->shape))) kt__kv_table_truncate(kv, table, 0);
 }

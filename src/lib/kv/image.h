@@ -11,7 +11,9 @@
  * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that
  * is not full is zeros, and the f16 copies that a query after the last position reads follow
  * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there; such a file with a tail
- * or with 4 bits is of version 2, others of version 1. With recurrent layers the state after n_pos
+ * or with 4 bits is of version 2. Layers with a window have zeros before the last positions' window;
+ * such a file is of version 3, and says whether all of that window was there. Others are of version
+ * 1. With recurrent layers the state after n_pos
  * follows, if it is known: f32. No size that a file states is used before it
  * was found equal to the one that follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
@@ -46,6 +48,9 @@ const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *file);
  * logits and the pages after a failure means nothing. */
 kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *logits, kt__kv *kv,
                             kt__kv_table *table, kt_error *err) KT_CHECKED;
+/* After a load, with the store's lock held: what the file lacks of the last positions, f16 copies or
+ * windows, has to be computed again, and is not taken for loaded. */
+void kt__kv_image_drop_missing(const kt__kv_image_file *file, kt__kv *kv, kt__kv_table *table);
 void kt__kv_image_close(kt__kv_image_file *file);
 
 /* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. What

@@ -11,11 +11,13 @@
  * so; before that it has an f16 copy, which a page keeps while positions of it are written, or may
  * be written again. Its own parts have a place only once it is quantised, or begins to be.
  *
- * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
- * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or quantised, then V, f16
- * [page][16][head_dim_v] or quantised, each page's part 64-byte aligned. A sequence that grows
- * undisturbed takes consecutive pages, so that a split's keys are one linear stream, and its values
- * another. Layers may have heads of two numbers and sizes. Memory is reserved as address space and touched as pages are used. */
+ * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slots.h, as
+ * many as running sequences need, and some): a page keeps them while a query may come that reads
+ * it, and then until another page needs their place. Together these are a ring for each sequence.
+ *
+ * Memory is laid out as kv/slabs.h says: a sequence that grows undisturbed takes consecutive pages,
+ * so that a split's keys are one linear stream, and its values another. Layers may have heads of
+ * two numbers and sizes. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 
@@ -42,8 +44,11 @@ void kt__kv_destroy(kt__kv *kv);
  */
 void kt__kv_spread(kt__kv *kv, const kt__affinity *place);
 
-size_t kt__kv_page_bytes(const kt__kv_shape *shape);
+size_t kt__kv_page_bytes(const kt__kv_shape *shape); /* of a page with all its parts */
+/* Of so many pages of which so many have parts in layers with a window, without f16 copies. */
+uint64_t kt__kv_bytes(const kt__kv_shape *shape, int64_t n_pages, int64_t n_local);
 int64_t kt__kv_n_pages(const kt__kv *kv);
+int64_t kt__kv_n_local(const kt__kv *kv); /* that may have parts in layers with a window at once */
 int64_t kt__kv_n_used(const kt__kv *kv);
 /* Pages that one sequence may have at most: those of its tail need no place. */
 int64_t kt__kv_n_pages_most(const kt__kv *kv);
@@ -63,15 +68,19 @@ bool kt__kv_is_due(const kt__kv *kv, const struct kt__kv_table *table, int32_t i
 /* A block: one page's content in one piece, for files, without its f16 copy. For each layer and
  * head: K, f16 [head_dim_k][16 positions] or quantised, then V, f16 [16 positions][head_dim_v] or
  * quantised (zeros, where the page has no place), little-endian, without padding. A page that is
- * not f16 is quantised once its block is written. */
+ * not f16 is quantised once its block is written. What layers with a window have no longer of a page
+ * is zeros, too. */
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
 size_t kt__kv_block_bytes(const kt__kv_shape *shape);
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
+void kt__kv_block_read_global(const kt__kv *kv, int32_t page, void *out); /* zeros in others */
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
 /* A page's f16 copy as a block, of what is not f16 anyway. */
 size_t kt__kv_f16_copy_bytes(const kt__kv_shape *shape);
 bool kt__kv_page_has_f16(const kt__kv *kv, int32_t page);
 bool kt__kv_page_has_place(const kt__kv *kv, int32_t page);
+/* Whether it has its parts in layers with a window, where such have places at all. */
+bool kt__kv_page_has_local(const kt__kv *kv, int32_t page);
 /* Whether its block is all that a query reads which does not read it in f16. */
 bool kt__kv_page_is_quantised(const kt__kv *kv, int32_t page);
 void kt__kv_f16_copy_read(const kt__kv *kv, int32_t page, void *out);
@@ -98,9 +107,10 @@ void kt__kv_set_lost(kt__kv *kv, kt__kv_lost_fn *lost);
 typedef struct kt__kv_table {
     int32_t *pages;
     int32_t n_pages, cap;
-    int32_t f16_from, f16_to; /* pages whose f16 copies it holds: nobody may take them */
-    bool holds_first;         /* and page 0's */
-    int32_t cuts[2];          /* see kt__kv_table_cut */
+    int32_t f16_from, f16_to;       /* pages whose f16 copies it holds: nobody may take them */
+    bool holds_first;               /* and page 0's */
+    int32_t window_from, window_to; /* the same of parts in layers with a window */
+    int32_t cuts[2];                /* see kt__kv_table_cut */
     /* the batch at hand quantises pages quantise_from..quantise_due-1, and quantise_layers layers
      * of those up to quantise_to */
     int32_t quantise_from, quantise_due, quantise_to, quantise_layers;
@@ -136,12 +146,17 @@ void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Others will continue after these positions: the f16 copies that they read will be kept where
  * there is room. Of the last two such cuts. */
 void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos);
-/* Nothing is appended for now: f16 copies stay where there is room. */
+/* Nothing is appended for now: f16 copies and windows stay where there is room. */
 void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table);
+/* A page was appended whose content is known, and more may be: what only the window that ends there
+ * had, and nobody else has, is dropped. */
+void kt__kv_table_pass(kt__kv *kv, const kt__kv_table *table);
 /* Whether all that a query after the first n_pos positions reads in f16 is there; the table holds
  * it then. */
 bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
+/* Of that, what lies in layers with a window; only where these have parts of their own. */
+bool kt__kv_table_holds_window(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* The batch is lost: drops the f16 copies of one layer. */
 void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table);
 /* Where positions can be appended to the first n_pos: there, or, where an f16 copy that a query

@@ -356,10 +356,16 @@ bool kt__prefix_load(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *id
     if (found) {
         kt__kv_table_set(p->kv, table, table->n_pages, page);
         (void)remember_block(p, &block, page);
+        kt__kv_table_pass(p->kv, table);
         move_on(cursor, &block);
     }
     kt__kv_page_drop(p->kv, page);
     return found;
+}
+
+/* Whether the store gets blocks as they become known. */
+static bool hands_on(const kt__prefix *p) {
+    return p->has_store && !kt__kv_reads_f16_ends(kt__kv_get_shape(p->kv));
 }
 
 void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids, int64_t n_pos,
@@ -375,7 +381,7 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
             }
         } else {
             e = remember_block(p, &block, page);
-            if (e != NONE && p->has_store && !kt__kv_reads_f16_ends(kt__kv_get_shape(p->kv)))
+            if (e != NONE && hands_on(p) && kt__kv_page_has_local(p->kv, page))
                 p->store.put(p->store.user, &block, p->kv, page);
         }
         last = e;
@@ -434,7 +440,9 @@ static bool is_first_f16(const kt__prefix *p, int32_t index) {
 static bool load_quantised(kt__prefix *p, const kt__kv_block *block, kt__kv_table *table) {
     int32_t e = prefix_find(p, block), page = table->pages[block->index];
     int32_t known = e == NONE ? NONE : p->entries[e].page;
-    if (known != NONE && kt__kv_page_is_quantised(p->kv, known)) {
+    bool has_local = known != NONE &&
+                     (kt__kv_page_has_local(p->kv, known) || !kt__kv_page_has_local(p->kv, page));
+    if (has_local && kt__kv_page_is_quantised(p->kv, known)) {
         kt__kv_table_set(p->kv, table, block->index, known);
         return true;
     }
@@ -475,7 +483,8 @@ void kt__prefix_put_blocks(kt__prefix *p, kt__prefix_cursor *cursor, const int32
                            int64_t n_pos, const kt__kv_table *table) {
     while (has_block(cursor, (size_t)n_pos)) {
         int32_t index = cursor->n_block, page = table->pages[index];
-        if (!is_first_f16(p, index) && !kt__kv_page_is_quantised(p->kv, page)) return;
+        bool whole = kt__kv_page_is_quantised(p->kv, page) && kt__kv_page_has_local(p->kv, page);
+        if (!is_first_f16(p, index) && !whole) return;
         kt__kv_block block = block_after(cursor, ids);
         if (p->store.lacks(p->store.user, &block, false))
             p->store.put(p->store.user, &block, p->kv, page);

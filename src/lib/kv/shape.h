@@ -23,6 +23,8 @@ typedef struct kt__kv_shape {
     int n_layer, n_head_kv, head_dim_k, head_dim_v;
     kt__kv_heads other;                      /* of some layers, if there are any: */
     uint64_t others[KT__KV_LAYERS_MAX / 64]; /* their bits */
+    uint64_t locals[KT__KV_LAYERS_MAX / 64]; /* bits of layers with a sliding window */
+    int n_window; /* pages before a query's own that it reads in those; 0: there are none */
     int n_reread; /* of the last layers: their f16 pages are read after the next layer's are written */
     kt__kv_form k_form, v_form;
     int n_tail;     /* pages before a query's own that it reads in f16 as well */
@@ -33,6 +35,10 @@ typedef struct kt__kv_shape {
 
 static inline bool kt__kv_has_others(const kt__kv_shape *shape, int layer) {
     return shape->others[layer / 64] >> (layer % 64) & 1;
+}
+
+static inline bool kt__kv_is_local(const kt__kv_shape *shape, int layer) {
+    return shape->locals[layer / 64] >> (layer % 64) & 1;
 }
 
 static inline kt__kv_heads kt__kv_heads_of(const kt__kv_shape *shape, int layer) {
@@ -49,10 +55,25 @@ static inline kt__kv_form kt__kv_k_form(const kt__kv_shape *shape, int layer) {
     return is_f16 ? KT__KV_F16 : shape->k_form;
 }
 
+/* Whether pages have parts of their own in layers with a window: not where the tail, which is read
+ * in f16 copies, is as long as the window. */
+static inline bool kt__kv_has_local_parts(const kt__kv_shape *s) {
+    bool any = !kt__kv_is_quantised(s) || s->n_window > s->n_tail || s->v_form == KT__KV_F16;
+    for (int i = 0; i < s->n_layer && !any; i++)
+        any = kt__kv_is_local(s, i) && kt__kv_k_form(s, i) == KT__KV_F16;
+    return s->n_window > 0 && any;
+}
+
 /* The first page, page 0 aside, that a query at pos reads in f16; the last one is its own. */
 static inline int32_t kt__kv_tail_from(const kt__kv_shape *shape, int64_t pos) {
     int64_t own = pos / KT__PAGE_POS;
     return own > shape->n_tail ? (int32_t)(own - shape->n_tail) : 0;
+}
+
+/* The first page that a query at pos reads in layers with a window. */
+static inline int32_t kt__kv_window_from(const kt__kv_shape *shape, int64_t pos) {
+    int64_t own = pos / KT__PAGE_POS;
+    return own > shape->n_window ? (int32_t)(own - shape->n_window) : 0;
 }
 
 /* Whether a sequence that continues after a full page needs more of it than its quantised form. */
@@ -74,10 +95,10 @@ static inline int32_t kt__kv_end_page(const kt__kv_shape *shape, int64_t n_pos, 
     return first && i == 0 ? 0 : from + i - first;
 }
 
-/* How many pages may be f16 at once: in all layers, and while they pass one layer; and how many
- * states there may be. */
+/* How many pages may be f16 at once: in all layers, and while they pass one layer; how many states
+ * there may be; and how many pages may have what layers with a window have of them. */
 typedef struct kt__kv_room {
-    int32_t n_kept, n_staged, n_states;
+    int32_t n_kept, n_staged, n_states, n_local;
 } kt__kv_room;
 
 #endif

@@ -11,6 +11,15 @@ static void set_local_heads(const kt__net *net, kt__kv_shape *shape) {
     }
 }
 
+/* The window ends within a page: one more than those that it fills is read. */
+static void set_window(const kt__net *net, kt__kv_shape *shape) {
+    shape->n_window = (int)((net->hp.window + KT__PAGE_POS - 2) / KT__PAGE_POS);
+    for (int i = 0; i < net->hp.n_layer; i++) {
+        int at = net->layers[i].kv_layer;
+        if (net->layers[i].local) shape->locals[at / 64] |= (uint64_t)1 << (at % 64);
+    }
+}
+
 kt__kv_shape kt__net_kv_shape(const kt__net *net) {
     const kt__hparams *hp = &net->hp;
     kt__kv_shape shape = {
@@ -23,5 +32,6 @@ kt__kv_shape kt__net_kv_shape(const kt__net *net) {
     };
     if (shape.n_layer == 0) shape.n_layer = 1; /* pages count positions, and hold next to nothing */
     if (hp->features & KT__F_LOCAL_HEADS) set_local_heads(net, &shape);
+    if (hp->window > 1 && !(hp->features & KT__F_ENCODER)) set_window(net, &shape);
     return shape;
 }

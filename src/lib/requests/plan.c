@@ -22,6 +22,8 @@ enum {
     MAX_SEQS = 4096,
     LEAST_CTX = 512, /* defaults shrink to these where memory is short */
     LEAST_UBATCH = 64,
+    BRANCH_WINDOWS = 4, /* that are kept besides those of answers */
+    MOST_PAGES = 1 << 30,
     USUAL_POS = 1024, /* positions that an answer among many is given room for */
     OUT_ROWS = 32,
     SMALL_STATE = 1 << 20, /* bytes: copies cost next to nothing */
@@ -220,6 +222,53 @@ uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_para
            (uint64_t)room.n_staged * kt__f16_copies_staged_bytes(shape);
 }
 
+/* What a number of pages takes, where layers with a window keep parts of fewer. */
+typedef struct page_cost {
+    uint64_t whole; /* a page's bytes; */
+    uint64_t local; /* of these, in layers with a window */
+    int64_t n_windows, n_kept;
+} page_cost;
+
+/* The windows of all answers, of one of them while a prefill batch or proposals extend it: what the
+ * store cannot do with less. Of further pages a quarter, up to some windows, stays for those who
+ * branch off. */
+static page_cost page_cost_of(const kt__kv_shape *shape, const kt_engine_params *p) {
+    uint64_t local = kt__kv_bytes(shape, 1, 1) - kt__kv_bytes(shape, 1, 0);
+    int64_t rows = p->n_ubatch > p->n_draft * p->n_parallel ? p->n_ubatch
+                                                            : p->n_draft * p->n_parallel;
+    return (page_cost){.whole = kt__kv_page_bytes(shape),
+                       .local = local,
+                       .n_windows = p->n_parallel * (int64_t)(shape->n_window + 2) +
+                                    rows / KT__PAGE_POS + 1,
+                       .n_kept = BRANCH_WINDOWS * (int64_t)(shape->n_window + 1)};
+}
+
+int32_t kt__plan_local_pages(const kt__kv_shape *shape, const kt_engine_params *p,
+                             int64_t n_pages) {
+    const page_cost cost = page_cost_of(shape, p);
+    int64_t more = n_pages - cost.n_windows, kept = more / 4;
+    if (more <= 0) return (int32_t)n_pages;
+    return (int32_t)(cost.n_windows + (kept < cost.n_kept ? kept : cost.n_kept));
+}
+
+/* Takes up to `most` pages of that price from what is left of the bytes. */
+static int64_t buy_pages(uint64_t *bytes, uint64_t price, int64_t most) {
+    uint64_t n = *bytes / price;
+    if (n > (uint64_t)most) n = (uint64_t)most;
+    *bytes -= n * price;
+    return (int64_t)n;
+}
+
+/* The most pages within so many bytes, each with `extra` of its own besides. */
+static int64_t pages_within(const page_cost *cost, uint64_t bytes, uint64_t extra) {
+    uint64_t whole = cost->whole + extra, global = whole - cost->local;
+    int64_t n = buy_pages(&bytes, whole, cost->n_windows);
+    if (n == cost->n_windows) n += buy_pages(&bytes, global + cost->local / 4, 4 * cost->n_kept);
+    if (n == cost->n_windows + 4 * cost->n_kept)
+        n += buy_pages(&bytes, global > 0 ? global : 1, MOST_PAGES);
+    return n;
+}
+
 /* An answer's state and the one that is being written; a sequence's; those after proposals, which
  * may all be right; and snapshots, for a share of what is left. */
 static int32_t n_states_for(const kt_model *model, const kt_engine_params *p, uint64_t left) {
@@ -303,11 +352,15 @@ static uint64_t fixed_bytes(const kt_mem_plan *m) {
     return m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_f16_bytes + m->state_bytes;
 }
 
+static int64_t at_least_one(int64_t n) {
+    return n > 0 ? n : 1;
+}
+
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
 static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
                        kt__plan *out) {
     kt__kv_shape shape = kt__engine_kv_shape(model, p);
-    size_t page = kt__kv_page_bytes(&shape);
+    const page_cost cost = page_cost_of(&shape, p);
     kt_mem_plan *m = &out->mem;
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
@@ -320,7 +373,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     uint64_t kept = model->ctx->mem_given ? out->constraint_bytes - least_constraints(model) : 0;
     uint64_t fixed = fixed_bytes(m) + kept;
     uint64_t room = left > fixed ? left - fixed : 0;
-    int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
+    int64_t most = pages_within(&cost, room, INDEX_ENTRY_BYTES), all = pages_within(&cost, room, 0);
     int64_t least = kt__plan_places(&shape, p->n_ctx), lanes = p->n_parallel;
     if (p->n_seq_max > lanes) lanes = p->n_seq_max;
     /* a long context of one is room enough for usual ones of all */
@@ -328,17 +381,14 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     int64_t want = usual * lanes > least ? usual * lanes : least;
     if (model->ctx->mem_given) {
         want *= 4; /* what is left keeps earlier prompts */
-    } else if (most > (int64_t)(left / 2 / page)) {
-        most = (int64_t)(left / 2 / page); /* others live here, too */
-        if (most < least && room / page >= (uint64_t)least) most = least;
+    } else if (most > pages_within(&cost, left / 2, 0)) {
+        most = pages_within(&cost, left / 2, 0); /* others live here, too */
+        if (most < least && all >= least) most = least;
     }
-    if (p->kv_bytes) want = (int64_t)(p->kv_bytes / page) > 0 ? (int64_t)(p->kv_bytes / page) : 1;
+    if (p->kv_bytes) want = most = at_least_one(pages_within(&cost, p->kv_bytes, 0));
     out->n_pages = want < most ? want : most;
-    if (p->kv_bytes) {
-        out->n_pages = want;
-        return want <= (int64_t)(room / page);
-    }
-    return out->n_pages >= least;
+    out->n_local = kt__plan_local_pages(&shape, p, out->n_pages);
+    return p->kv_bytes ? want <= all : out->n_pages >= least;
 }
 
 /* What was left to us shrinks until it fits: batches first, then answers at once, then the context.
@@ -407,7 +457,8 @@ static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
 static void fill_sums(const kt_model *model, kt__plan *out) {
     kt_mem_plan *m = &out->mem;
     const kt_engine_params *p = &out->params;
-    m->kv_bytes = (uint64_t)out->n_pages * page_bytes_of(model, p);
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    m->kv_bytes = kt__kv_bytes(&shape, out->n_pages, out->n_local);
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = n_positions(model, p, out->n_pages);
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
@@ -420,7 +471,8 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->kv_keys = p->kv_keys;
     m->kv_values = p->kv_values;
     m->kv_tail = p->kv_tail;
-    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    if (kt__kv_has_local_parts(&shape))
+        m->kv_window_positions = (int64_t)out->n_local * KT__PAGE_POS;
     for (int i = 0; i < shape.n_layer; i++)
         m->n_f16_layers += shape.k_form != kt__kv_k_form(&shape, i);
 }

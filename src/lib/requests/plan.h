@@ -15,6 +15,7 @@ typedef struct kt__plan {
     kt_engine_params params; /* resolved */
     kt_mem_plan mem;
     int64_t n_pages;
+    int32_t n_local;              /* of these, with parts in layers with a window, at once */
     int32_t n_states;             /* of recurrent layers */
     int n_out_max;                /* rows of a prompts' batch with logits */
     uint64_t constraint_bytes;    /* that constraints may take; where the budget was given, */
@@ -28,12 +29,15 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *params, k
 kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params *resolved,
                                    int n_out_max);
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *resolved);
-/* Of the K/V store, for resolved parameters; its states are the plan's. */
+/* Of the K/V store, for resolved parameters; its states and windows are the plan's. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *resolved);
 /* Places for the pages of one sequence: all but those that have their f16 copies alone, and without
  * a tail one to copy on write; and the bytes of that room's f16 copies. */
 int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos);
 uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_params *resolved);
+/* Of so many pages of the store, those that may have parts in layers with a window at once. */
+int32_t kt__plan_local_pages(const kt__kv_shape *shape, const kt_engine_params *resolved,
+                             int64_t n_pages);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
  * gives them back. */
 kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;

@@ -222,13 +222,18 @@ static void count_loaded(kt__runner *r, kt__work *w, int32_t n) {
     r->engine->counts.n_disk_tok += (uint64_t)n;
 }
 
+/* Nobody held the windows of what was loaded until now. */
+static void own_loaded_end(kt__runner *r, kt__work *w) {
+    own_end(r, &w->task);
+    move_cursor_back(w);
+}
+
 /* With ends all or nothing is loaded; what memory has of it is used where something is missing. */
 static void load_to_end(kt__runner *r, kt__work *w, int64_t until_us) {
     while (w->n_load > 0 && kt__now_us() < until_us) kt__stored_load(w);
     if (w->n_load > 0) return;
     if (w->load_failed) ask_index(r, w);
-    own_end(r, &w->task);
-    move_cursor_back(w);
+    own_loaded_end(r, w);
     if (!w->load_failed) count_loaded(r, w, w->task.n_done);
 }
 
@@ -243,6 +248,7 @@ static void op_load(void *user, kt__task *task, int64_t until_us) {
         task->n_done += KT__PAGE_POS;
         count_loaded(r, w, KT__PAGE_POS);
     }
+    if (!task->loading) own_loaded_end(r, w);
     atomic_store(&w->n_computed, task->n_done);
     if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
 }
