@@ -230,6 +230,10 @@ typedef struct kt_model_params {
      * time and held at one thread in the whole process. Answers are then not reproducible.
      * KT_E_UNSUPPORTED where it is not installed. */
     bool blas;
+    /* false; each query's scores as one row in f32, its softmax and the sum of all values, for
+     * comparison with attention in parts of 256 positions (docs/NUMERICS.md): slow, and of keys and
+     * values in f16 alone. Answers are reproducible, and differ in their last bits. */
+    bool plain_attention;
 
     /* Rotary embedding (Su et al. 2021); what is 0 is as the file says. */
     kt_rope_scaling rope_scaling;

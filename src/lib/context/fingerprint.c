@@ -152,6 +152,11 @@ static uint64_t kv_type_id(const kt_engine_params *p) {
            KV_BOTH_F16;
 }
 
+/* How products and attention are computed, where that changes numbers. */
+static uint64_t arithmetic_id(const kt_model_params *p) {
+    return (p->exact ? 1u : p->blas ? 2u : 0u) | (p->plain_attention ? 4u : 0u);
+}
+
 kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
                                 uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) {
     const kt__hparams *hp = &engine->model->net->hp;
@@ -166,7 +171,7 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *ada
     binding_put(&at, (uint64_t)hp->n_head_kv, 4);
     binding_put(&at, (uint64_t)hp->head_dim_k, 4);
     binding_put(&at, (uint64_t)hp->head_dim_v, 4);
-    binding_put(&at, engine->model->params.exact ? 1 : engine->model->params.blas ? 2 : 0, 4);
+    binding_put(&at, arithmetic_id(&engine->model->params), 4);
     binding_put(&at, (uint64_t)rope->kind, 4);
     binding_put(&at, (uint64_t)rope->n_rot, 4);
     binding_put(&at, (uint64_t)rope->orig_ctx, 8);

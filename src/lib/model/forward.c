@@ -239,6 +239,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .n_head_kv = hp->n_head_kv,
         .local = {hp->local.head_dim_k, hp->local.head_dim_v, hp->n_head, hp->local.n_head_kv},
         .n_ctx = params->n_ctx,
+        .plain_attention = params->plain_attention,
         .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
         .state_dim = hp->state_dim,
     };

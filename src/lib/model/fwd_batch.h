@@ -15,6 +15,7 @@ typedef struct kt__fwd_params {
     int64_t n_ctx;       /* positions of a sequence */
     bool keys_quantised; /* of the store that batches will use */
     bool exact;
+    bool plain_attention; /* over a store of f16 */
     const kt__blas *blas; /* or NULL; outlives the pass */
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
      * may change it. */

@@ -4,6 +4,7 @@
  * group. Its splits of 256 positions are merged in ascending order, whichever thread computed them:
  * a tile either runs them one after the other, or, while there are fewer tiles than threads to
  * feed, they run in parallel and are merged afterwards by the same function. */
+#include "ops/attention_range.h"
 #include "ops/dev.h"
 
 typedef struct attn_job {
@@ -22,18 +23,6 @@ typedef struct attn_tile {
     int64_t split0, split1;
 } attn_tile;
 
-static int64_t first_visible(const kt__attention *d, int64_t pos) {
-    int64_t back = d->both_ways ? d->window / 2 : d->window - 1;
-    return d->window > 0 && pos > back ? pos - back : 0;
-}
-
-/* After the last position that a query at pos sees. */
-static int64_t end_visible(const kt__attention *d, const kt__seg *seg, int64_t pos) {
-    if (!d->both_ways) return pos + 1;
-    int64_t end = seg->pos0 + seg->n_tok;
-    return d->window > 0 && pos + d->window / 2 + 1 < end ? pos + d->window / 2 + 1 : end;
-}
-
 static int64_t tiles_of(const attn_job *job, const kt__seg *seg) {
     return ((int64_t)seg->n_tok + job->tile_tok - 1) / job->tile_tok * job->d->n_head_kv;
 }
@@ -50,8 +39,8 @@ static attn_tile find_tile(const attn_job *job, int64_t number) {
     out.tok0 = (int)tile * job->tile_tok;
     out.n_tok = seg->n_tok - out.tok0 < job->tile_tok ? seg->n_tok - out.tok0 : job->tile_tok;
     int64_t pos = seg->pos0 + out.tok0;
-    out.split0 = first_visible(d, pos) / KT__SPLIT_POS;
-    out.split1 = (end_visible(d, seg, pos + out.n_tok - 1) - 1) / KT__SPLIT_POS + 1;
+    out.split0 = kt__attention_first(d, pos) / KT__SPLIT_POS;
+    out.split1 = (kt__attention_end(d, seg, pos + out.n_tok - 1) - 1) / KT__SPLIT_POS + 1;
     return out;
 }
 
@@ -104,8 +93,8 @@ static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t sp
     *n_tok = 0;
     for (int t = 0; t < tile->n_tok; t++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + t;
-        int64_t from = first_visible(job->d, pos) - begin;
-        int64_t to = end_visible(job->d, tile->seg, pos) - begin;
+        int64_t from = kt__attention_first(job->d, pos) - begin;
+        int64_t to = kt__attention_end(job->d, tile->seg, pos) - begin;
         if (from < 0) from = 0;
         if (to > KT__SPLIT_POS) to = KT__SPLIT_POS;
         if (from >= to) continue;
@@ -262,6 +251,10 @@ static bool wants_parallel_splits(const attn_job *job) {
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc) {
     attn_job job = {.dev = dev, .d = desc, .group = desc->n_head / desc->n_head_kv};
     int widest = 1;
+    if (dev->limits.plain_attention) {
+        kt__cpu_attention_plain(dev, desc);
+        return;
+    }
     for (int s = 0; s < desc->n_seg; s++) {
         if (desc->segs[s].n_tok > widest) widest = desc->segs[s].n_tok;
     }
@@ -271,7 +264,8 @@ void kt__cpu_attention(kt__dev *dev, const kt__attention *desc) {
     for (int s = 0; s < desc->n_seg; s++) {
         const kt__seg *seg = &desc->segs[s];
         int64_t last = seg->pos0 + seg->n_tok - 1;
-        int64_t n_split = last / KT__SPLIT_POS + 1 - first_visible(desc, seg->pos0) / KT__SPLIT_POS;
+        int64_t n_split = last / KT__SPLIT_POS + 1 -
+                          kt__attention_first(desc, seg->pos0) / KT__SPLIT_POS;
         if (n_split > job.max_splits) job.max_splits = n_split;
         job.n_tiles += tiles_of(&job, seg);
     }

@@ -154,6 +154,8 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);
     dev->scratch = kt__pages_alloc(dev->scratch_bytes);
     dev->partial_floats = partial_floats(limits, kt__pool_size(pool));
+    size_t rows = (size_t)kt__pool_size(pool) * (size_t)limits->n_ctx;
+    if (limits->plain_attention && dev->partial_floats < rows) dev->partial_floats = rows;
     dev->partial_bytes = dev->partial_floats * sizeof(float);
     dev->partial = kt__pages_alloc(dev->partial_bytes);
     if (!dev->scratch || !dev->partial) {

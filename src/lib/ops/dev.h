@@ -55,6 +55,8 @@ static inline uint8_t *kt__dev_gather_room(const kt__dev *dev, int worker) {
     return (uint8_t *)kt__dev_tile(dev, worker) + dev->tile_bytes;
 }
 
+void kt__cpu_attention_plain(kt__dev *dev, const kt__attention *desc);
+
 /* Heads and tiles of the attention, for sizing and for work. */
 static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;

@@ -363,6 +363,7 @@ typedef struct kt__dev_limits {
         int head_dim_k, head_dim_v, n_head, n_head_kv;
     } local; /* heads of layers with a sliding window; zeros: they are as the others */
     int64_t n_ctx;
+    bool plain_attention; /* scores of whole rows, over keys and values in f16 */
     int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
     int state_dim; /* of a delta net's keys; 0: there is none */
 } kt__dev_limits;

@@ -11,6 +11,8 @@
 enum {
     ROWS = 64,       /* of a draft batch: what it follows a step, at most */
     MOST_POS = 4096, /* of an answer's text that it remembers, so that its K/V stay small */
+    MOST_LANES = 4,  /* answers whose text it remembers: with more in a step, rows are not to be had
+                        for nothing, and proposals do not pay */
     READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing */
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
@@ -70,14 +72,16 @@ static int32_t positions_of(const kt_engine_params *p) {
 }
 
 static int64_t n_pages_for(const kt_engine_params *p) {
-    return (int64_t)p->n_parallel * ((positions_of(p) + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    int32_t lanes = p->n_parallel < MOST_LANES ? p->n_parallel : MOST_LANES;
+    return lanes * (int64_t)((positions_of(p) + KT__PAGE_POS - 1) / KT__PAGE_POS);
 }
 
 static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
     return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
                             .n_out_max = p->n_parallel,
                             .n_ctx = positions_of(p),
-                            .exact = draft->params.exact};
+                            .exact = draft->params.exact,
+                            .plain_attention = draft->params.plain_attention};
 }
 
 uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {

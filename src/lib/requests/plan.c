@@ -176,6 +176,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
                             .exact = model->params.exact,
+                            .plain_attention = model->params.plain_attention,
                             .blas = model->blas};
 }
 
@@ -186,7 +187,8 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .n_out_max = rows,
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
-                            .exact = model->params.exact};
+                            .exact = model->params.exact,
+                            .plain_attention = model->params.plain_attention};
 }
 
 /* An answer reads its page, the tail and page 0 in f16. Besides that, proposals reach into further
@@ -484,10 +486,19 @@ static kt_status fail_tail(const kt__plan *plan, kt_error *err) {
                     plan->params.kv_tail, plan->params.n_ctx);
 }
 
+static kt_status check_attention(const kt_model *model, const kt_engine_params *p, kt_error *err) {
+    bool quantised = p->kv_keys != KT_KV_F16 || p->kv_values != KT_KV_F16;
+    if (!model->params.plain_attention || !quantised) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "plain attention reads keys and values in f16: leave their type out (--kv, "
+                    "-ctk, -ctv), or the attention's (-fa off)");
+}
+
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
     KT__STEP(check_params(given, err));
+    KT__STEP(check_attention(model, given, err));
     if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
     uint64_t left = left_for(model, &out->mem);
     out->params = with_defaults(model, given, left);

@@ -53,6 +53,7 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     p.use_mlock = c->use_mlock;
     p.blas = c->blas;
     p.exact = c->exact;
+    p.plain_attention = c->flash_attn && !strcmp(c->flash_attn, "off");
     p.rope_scaling = rope_scaling_of(c->rope_scaling);
     p.rope_freq_base = (float)c->rope_freq_base;
     p.rope_freq_scale = (float)c->rope_freq_scale;
