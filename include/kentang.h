@@ -1273,7 +1273,7 @@ KT_API const char *kt_action_name(kt_action action); /* "reduce_batch_size"; nev
 
 /* ---- profile ---------------------------------------------------------------------------------
  *
- * Threads: kt_profile_part_name from any thread; the other two as calls on the engine. */
+ * Threads: kt_profile_part_name from any thread; the others as calls on the engine. */
 
 /* Where time goes. The parts of a batch, as the thread that called sees them; X(name, phrase) */
 #define KT_PROFILE_PART_LIST(X)                           \
@@ -1322,6 +1322,13 @@ typedef struct kt_profile {
  * under a percent while on. */
 KT_API void kt_engine_profile_enable(kt_engine *engine, bool on);
 KT_API void kt_engine_get_profile(kt_engine *engine, kt_profile *out);
+/* The batches' time by layer, waits at its barriers included, and by thread, without waits (thread 0
+ * is the one that called): ms[cap] of each phase. Return how many there are; at most cap are
+ * written. A layer's time leaves out embedding, head and the batch's set-up. */
+KT_API size_t kt_engine_get_profile_layers(kt_engine *engine, double *prefill_ms,
+                                           double *decode_ms, size_t cap);
+KT_API size_t kt_engine_get_profile_threads(kt_engine *engine, double *prefill_ms,
+                                            double *decode_ms, size_t cap);
 /* "attention"; never NULL. */
 KT_API const char *kt_profile_part_name(kt_profile_part part);
 

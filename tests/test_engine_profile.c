@@ -49,6 +49,26 @@ static fixture set_up(int n_threads) {
     return f;
 }
 
+/* What layers and threads had sums to what their phase says. */
+static void expect_divided(kt_engine *engine, const kt_profile *p) {
+    enum { MOST = 64 };
+    double prefill[MOST], decode[MOST], sum = 0, busy = 0;
+    size_t n = kt_engine_get_profile_layers(engine, prefill, decode, MOST);
+    assert_in_range(n, 1, MOST);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(prefill[i] > 0 && decode[i] > 0);
+        sum += decode[i];
+    }
+    assert_true(sum < p->decode.total_ms);
+    assert_true(sum > 0.5 * p->decode.total_ms);
+    n = kt_engine_get_profile_threads(engine, prefill, decode, MOST);
+    for (size_t i = 0; i < n; i++) busy += decode[i];
+    assert_true(busy > 0 && decode[0] > 0);
+    assert_true(busy <= (double)n * p->decode.total_ms);
+    assert_int_equal(kt_engine_get_profile_layers(engine, NULL, NULL, 0),
+                     kt_engine_get_profile_layers(engine, prefill, decode, 1));
+}
+
 static void tear_down(fixture *f) {
     kt_seq_close(f->seq);
     kt_engine_close(f->engine);
@@ -135,6 +155,7 @@ static void test_the_parts_sum_to_the_whole(void **state) {
         assert_true(p.template_ms > 0 && p.tokenize_ms > 0 && p.sample_ms > 0);
         assert_true(p.decode.busy_share > 0 && p.decode.busy_share < 1.01);
         if (n_threads == 1) assert_true(p.decode.part_ms[KT_PROFILE_BARRIER] == 0);
+        expect_divided(f.engine, &p);
         tear_down(&f);
     }
 }

@@ -62,6 +62,30 @@ void kt_engine_get_profile(kt_engine *engine, kt_profile *out) {
     kt__ticket_unlock(&engine->turn);
 }
 
+typedef void read_fn(const kt__profile *profile, int phase, double *ms, int n);
+
+static size_t get_shares(kt_engine *engine, read_fn *read, int n, double *prefill_ms,
+                         double *decode_ms, size_t cap) {
+    int taken = cap < (size_t)n ? (int)cap : n;
+    kt__ticket_lock(&engine->turn);
+    read(&engine->profile.batches, KT__PHASE_PREFILL, prefill_ms, taken);
+    read(&engine->profile.batches, KT__PHASE_DECODE, decode_ms, taken);
+    kt__ticket_unlock(&engine->turn);
+    return (size_t)n;
+}
+
+size_t kt_engine_get_profile_layers(kt_engine *engine, double *prefill_ms, double *decode_ms,
+                                    size_t cap) {
+    int n = engine->model->net->hp.n_layer;
+    return get_shares(engine, kt__profile_read_layers, n, prefill_ms, decode_ms, cap);
+}
+
+size_t kt_engine_get_profile_threads(kt_engine *engine, double *prefill_ms, double *decode_ms,
+                                     size_t cap) {
+    int n = kt__pool_size(engine->model->ctx->pool);
+    return get_shares(engine, kt__profile_read_threads, n, prefill_ms, decode_ms, cap);
+}
+
 const char *kt_profile_part_name(kt_profile_part part) {
     static const char *const names[] = {
 #define X(name, text) text,

@@ -342,11 +342,8 @@ void kt__pool_set_timed(kt__pool *pool, bool on) {
     pool->timed = on;
 }
 
-int64_t kt__pool_helpers_ns(const kt__pool *pool) {
-    int64_t sum = 0;
-    for (int i = 1; i < pool->size; i++)
-        sum += atomic_load_explicit(&pool->workers[i].busy_ns, memory_order_relaxed);
-    return sum;
+int64_t kt__pool_busy_ns(const kt__pool *pool, int thread) {
+    return atomic_load_explicit(&pool->workers[thread].busy_ns, memory_order_relaxed);
 }
 
 /* ---- steps and turns ---- */

@@ -58,10 +58,10 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
 int64_t kt__pool_peek(const kt__pool *pool);
 
 /* For a profile, all under the lock: how long callers have waited at the end of runs since the pool
- * was created; and, while timed is on, how long the other threads have worked (two looks at the
+ * was created; and, while timed is on, how long another thread has worked (two looks at the
  * clock a chunk). */
 int64_t kt__pool_waited_ns(const kt__pool *pool);
 void kt__pool_set_timed(kt__pool *pool, bool on);
-int64_t kt__pool_helpers_ns(const kt__pool *pool);
+int64_t kt__pool_busy_ns(const kt__pool *pool, int thread); /* from 1 on */
 
 #endif

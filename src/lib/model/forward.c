@@ -365,7 +365,9 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
         fwd->layer++;
         return done;
     }
+    kt__profile_layer(fwd->profile, fwd->layer + 1);
     kt_status status = layer_step(fwd, err);
+    kt__profile_layer(fwd->profile, 0);
     if (++fwd->part == KT__PARTS) {
         fwd->part = KT__PART_INPUT;
         fwd->layer++;

@@ -15,7 +15,8 @@ void kt__profile_batch(kt__profile *profile, int phase, int n_tok) {
 
 static void leave_pool(kt__profile *profile) {
     kt__phase_time *phase = &profile->phase[profile->now];
-    phase->helpers_ns += kt__pool_helpers_ns(profile->pool) - profile->helpers_ns;
+    for (int i = 1; i < kt__pool_size(profile->pool); i++)
+        phase->busy_ns[i] += kt__pool_busy_ns(profile->pool, i) - profile->busy_ns[i];
     phase->threads_ns += (profile->at_ns - profile->pool_from_ns) * profile->n_threads;
     kt__pool_set_timed(profile->pool, false);
     profile->pool = NULL;
@@ -33,7 +34,7 @@ void kt__profile_pool(kt__profile *profile, kt__pool *pool, int n_threads) {
     profile->n_threads = n_threads;
     profile->pool_from_ns = profile->at_ns;
     profile->waited_ns = kt__pool_waited_ns(pool);
-    profile->helpers_ns = kt__pool_helpers_ns(pool);
+    for (int i = 1; i < kt__pool_size(pool); i++) profile->busy_ns[i] = kt__pool_busy_ns(pool, i);
 }
 
 void kt__profile_take(kt__profile *profile, kt_profile_part part) {
@@ -44,7 +45,12 @@ void kt__profile_take(kt__profile *profile, kt_profile_part part) {
         waited_ns = total_ns - profile->waited_ns;
         profile->waited_ns = total_ns;
     }
+    bool on_pool = part != KT_PROFILE_BATCH && profile->pool;
     part_ns[part] += now_ns - profile->at_ns - waited_ns;
+    /* the calling thread works whenever it does not wait */
+    if (on_pool) profile->phase[profile->now].busy_ns[0] += now_ns - profile->at_ns - waited_ns;
+    if (profile->layer > 0)
+        profile->phase[profile->now].layer_ns[profile->layer - 1] += now_ns - profile->at_ns;
     part_ns[KT_PROFILE_BARRIER] += waited_ns;
     profile->at_ns = now_ns;
 }
@@ -58,8 +64,19 @@ void kt__profile_read(const kt__profile *profile, int phase, kt_profile_phase *o
         sum_ns += in->part_ns[i];
     }
     out->total_ms = (double)sum_ns * 1e-6;
-    if (in->threads_ns <= 0) return;
-    /* the calling thread works whenever it does not wait */
-    int64_t caller_ns = sum_ns - in->part_ns[KT_PROFILE_BARRIER] - in->part_ns[KT_PROFILE_BATCH];
-    out->busy_share = (double)(caller_ns + in->helpers_ns) / (double)in->threads_ns;
+    int64_t busy_ns = 0;
+    for (int i = 0; i < KT__POOL_MAX_THREADS; i++) busy_ns += in->busy_ns[i];
+    if (in->threads_ns > 0) out->busy_share = (double)busy_ns / (double)in->threads_ns;
+}
+
+static void read_ms(const int64_t *ns, double *ms, int n) {
+    for (int i = 0; i < n; i++) ms[i] = (double)ns[i] * 1e-6;
+}
+
+void kt__profile_read_layers(const kt__profile *profile, int phase, double *ms, int n) {
+    read_ms(profile->phase[phase].layer_ns, ms, n);
+}
+
+void kt__profile_read_threads(const kt__profile *profile, int phase, double *ms, int n) {
+    read_ms(profile->phase[phase].busy_ns, ms, n);
 }

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "term/options.h"
+
 /* Rows of the table: the stages of an answer in their order; two of them have parts. */
 typedef struct stage {
     const char *name, *key;
@@ -61,6 +63,61 @@ static double weights_per_s(const kt__profile_report *r) {
     return (double)r->decode_bytes * (double)d->n_batches / d->total_ms * 1e3;
 }
 
+/* ---- by layer and by thread ---- */
+
+enum { MOST_SHARES = 1024 };
+
+typedef size_t shares_fn(kt_engine *engine, double *prefill_ms, double *decode_ms, size_t cap);
+
+static const struct {
+    const char *title, *name, *key;
+    shares_fn *get;
+} divisions[] = {{"by layer", "layer", "layers", kt_engine_get_profile_layers},
+                 {"busy, by thread", "thread", "threads", kt_engine_get_profile_threads}};
+
+typedef struct shares {
+    size_t n;
+    double prefill_ms[MOST_SHARES], decode_ms[MOST_SHARES];
+} shares;
+
+static void take_shares(const kt__profile_report *r, size_t division, shares *out) {
+    out->n = divisions[division].get(r->engine, out->prefill_ms, out->decode_ms, MOST_SHARES);
+    if (out->n > MOST_SHARES) out->n = MOST_SHARES;
+}
+
+static double share_of(double ms, double all_ms) {
+    return all_ms > 0 ? 100 * ms / all_ms : 0;
+}
+
+static void print_shares(const kt__profile_report *r, size_t division) {
+    const kt_profile *p = &r->profile;
+    shares s;
+    char name[40];
+    take_shares(r, division, &s);
+    fprintf(stderr, "  %-26s%15s%22s\n", divisions[division].title, "prefill", "decode");
+    for (size_t i = 0; i < s.n; i++) {
+        snprintf(name, sizeof name, "%s %zu", divisions[division].name, i);
+        fprintf(stderr, "    %-24s%12.2f ms%6.1f%%%12.2f ms%6.1f%%\n", name, s.prefill_ms[i],
+                share_of(s.prefill_ms[i], p->prefill.total_ms), s.decode_ms[i],
+                share_of(s.decode_ms[i], p->decode.total_ms));
+    }
+}
+
+static json_t *list_json(const double *ms, size_t n) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, json_real(ms[i]));
+    return list;
+}
+
+static json_t *shares_json(const kt__profile_report *r, size_t division) {
+    shares s;
+    take_shares(r, division, &s);
+    return json_pack("{s:o, s:o}", "prefill_ms", list_json(s.prefill_ms, s.n), "decode_ms",
+                     list_json(s.decode_ms, s.n));
+}
+
+/* ---- the table ---- */
+
 static void print_row(const kt__profile_report *r, int indent, const char *name, double ms) {
     fprintf(stderr, "  %*s%-*s%12.2f ms%7.1f%%\n", indent, "", 40 - indent, name, ms,
             100 * share_of_wall(r, ms));
@@ -87,6 +144,7 @@ void kt__profile_print(const kt__profile_report *r) {
     for (int i = 0; i < N_STAGES; i++) print_stage(r, &stages[i]);
     print_row(r, 0, "sum", kt__profile_sum_ms(&r->profile));
     print_row(r, 0, "wall time", r->wall_ms);
+    for (size_t i = 0; i < KT__COUNT(divisions); i++) print_shares(r, i);
     find_bottleneck(r, name, sizeof name, &ms);
     fprintf(stderr, "kentang: bottleneck: %s (%.0f%%)", name, 100 * share_of_wall(r, ms));
     if (r->profile.prefill.n_batches)
@@ -121,5 +179,7 @@ json_t *kt__profile_json(const kt__profile_report *r) {
         const stage *s = &stages[i];
         json_object_set_new(out, s->key, s->phase ? phase_json(s->phase) : json_real(s->ms));
     }
+    for (size_t i = 0; out && i < KT__COUNT(divisions); i++)
+        json_object_set_new(out, divisions[i].key, shares_json(r, i));
     return out;
 }

@@ -9,6 +9,7 @@
 
 typedef struct kt__profile_report {
     kt_profile profile; /* of the engine; tokenize_ms completed by the command */
+    kt_engine *engine;  /* which has times by layer and thread */
     double wall_ms;     /* the whole, seen from outside */
     uint64_t decode_bytes;
 } kt__profile_report;

@@ -162,7 +162,8 @@ static const kt__opt prompt_table[] = {
     {.name = "profile",
      .kind = KT__OPT_ON,
      .at = AT(profile),
-     .help = "say where the time went: by operator and phase, and the bottleneck"},
+     .help = "say where the time went: by operator and phase, by layer and by thread, and the "
+             "bottleneck"},
 };
 
 /* ---- the prompt ---- */
@@ -309,7 +310,8 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
 }
 
 static kt__profile_report get_profile(const kt__session *s, double wall_ms) {
-    kt__profile_report report = {.wall_ms = wall_ms, .decode_bytes = s->info.decode_bytes};
+    kt__profile_report report = {
+        .engine = s->engine, .wall_ms = wall_ms, .decode_bytes = s->info.decode_bytes};
     kt_engine_get_profile(s->engine, &report.profile);
     if (wall_ms < 0) report.wall_ms = report.profile.total_ms;
     return report;
