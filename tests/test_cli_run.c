@@ -214,7 +214,7 @@ static void test_words_of_other_programs(void **state) {
         "run --temp 0 -q -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
         "run --temp 0 -q -p 'Hello\\nthere' -e",
         "run --temp 0 -q -ngl 99 -fa on --jinja --no-warmup -p 'Hello\nthere'",
-        "run --temp 0 -q -fa -p 'Hello\nthere'"};
+        "run --temp 0 -q -fa auto -p 'Hello\nthere'"};
     process first = run_ok("run --temp 0 -p 'Hello\nthere'", NULL);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         process p = run_ok(same[i], NULL);
