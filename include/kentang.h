@@ -178,6 +178,16 @@ KT_API kt_ctx_params kt_ctx_params_default(void);
  * KT_E_NOMEM. */
 KT_API kt_status KT_CHECKED kt_ctx_open(const kt_ctx_params *params, kt_ctx **out, kt_error *err);
 KT_API void kt_ctx_close(kt_ctx *ctx);
+/* One model computed by several processes, on one machine or several, which a launcher (mpirun) started: each joins,
+ * process 0 opens models and engines as ever, and the others follow it until its context is closed. Answers have the
+ * bytes of one process. Sessions on disk, disk caches and adapters are KT_E_UNSUPPORTED then. Before a model is
+ * opened; without a launcher nothing happens. KT_E_UNSUPPORTED: libkentang-mpi.so is not installed; KT_E_IO. */
+KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, kt_error *err);
+KT_API int kt_ctx_rank(const kt_ctx *ctx); /* 0: the one that leads, or the only one */
+KT_API int kt_ctx_n_ranks(const kt_ctx *ctx);
+/* In a process other than 0: computes its part; returns when process 0 has closed its context. Its models are opened
+ * here by the same path and have to be the same files. KT_E_IO: a process was lost; close the context then. */
+KT_API kt_status KT_CHECKED kt_ctx_follow(kt_ctx *ctx, kt_error *err);
 /* The kernel tier in use, and in one phrase why; valid while the context is open. */
 KT_API const char *kt_ctx_isa(const kt_ctx *ctx);
 KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx);

@@ -17,6 +17,7 @@ typedef struct kt__batch_run {
     int64_t until_us; /* INT64_MAX: done */
     const atomic_bool *cancel;
     const atomic_bool *pause; /* or NULL: as if the time had come */
+    bool agreed;              /* of a batch that another process leads: kt__stop_at's */
 } kt__batch_run;
 
 /* Until the batch is done or the time has come. KT_E_CANCELLED by kt_engine_cancel or `cancel`. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "context/join.h"
 #include "host/heat.h"
 #include "kernels/dispatch.h"
 
@@ -127,6 +128,7 @@ out:
 
 void kt_ctx_close(kt_ctx *ctx) {
     if (!ctx) return;
+    kt__ctx_leave(ctx);
     kt__pool_destroy(ctx->pool);
     kt__log_free(&ctx->log);
     kt__free(ctx);

@@ -314,12 +314,23 @@ kt__kv_shape kt__model_kv_shape(const kt_model *model) {
     return kt__net_kv_shape(model->net);
 }
 
+/* Those that this process computes attention with. */
+static void take_own_heads(const kt_model *model, kt__kv_shape *shape) {
+    const kt__division *split = kt__ctx_split(model->ctx);
+    int n_head = model->net->hp.n_head;
+    if (n_head == 0) return; /* no layer has any */
+    shape->n_head_kv = kt__division_heads_of(split, n_head, shape->n_head_kv, split->rank).n_kv;
+    if (shape->other.n == 0) return;
+    shape->other.n = kt__division_heads_of(split, n_head, shape->other.n, split->rank).n_kv;
+}
+
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
     static const kt__kv_form forms[KT_KV_TYPES] = {
         [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8, [KT_KV_Q4_0] = KT__KV_Q4};
     kt__kv_shape shape = kt__model_kv_shape(model);
     shape.k_form = forms[params->kv_keys];
     shape.v_form = forms[params->kv_values];
+    if (kt__ctx_split(model->ctx)) take_own_heads(model, &shape);
     if (!kt__kv_is_quantised(&shape)) return shape;
     shape.n_tail = params->kv_tail > 0 ? (params->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS : 0;
     shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;

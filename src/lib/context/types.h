@@ -21,6 +21,7 @@
 #include "host/pool.h"
 #include "kv/prefix.h"
 #include "model/forward.h"
+#include "peers/message.h"
 #include "sample/sample.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,6 +52,10 @@ struct kt_ctx {
     atomic_uint_fast64_t mem_used_bytes;
     kt__activity activity; /* of all batches */
     char isa_why[160], threads_why[160];
+    /* Of kt_ctx_join: a model's part that is computed here; split.peers NULL: there are no others. */
+    kt__division split;
+    kt__message message; /* to them, with the pool's lock */
+    int n_divided;       /* engines that were opened with others */
 };
 
 struct kt_model {
@@ -124,6 +129,7 @@ struct kt_engine {
     uint64_t mem_bytes; /* charged to the context, besides the model's weights */
     uint64_t mem_weights_bytes;
     kt_mem_plan plan;
+    int divided; /* its number among those that other processes have a part of; 0: it has all */
     atomic_bool cancel;
     atomic_bool cancel_pending; /* pause between layer parts, to drop cancelled requests */
     atomic_bool profiling;
@@ -161,6 +167,11 @@ struct kt_seq {
     struct kt__adapters *adapters;
     atomic_bool lent; /* to a task */
 };
+
+/* NULL: it computes alone. */
+static inline const kt__division *kt__ctx_split(const kt_ctx *ctx) {
+    return ctx->split.peers ? &ctx->split : NULL;
+}
 
 static inline const kt__hparams *kt__engine_hparams(const kt_engine *engine) {
     return &engine->model->net->hp;

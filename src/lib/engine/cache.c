@@ -1,6 +1,7 @@
 /* kt_cache: a disk cache below an engine's prefix index. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/join.h"
 #include "context/model.h"
 #include "requests/plan.h"
 #include "context/scope.h"
@@ -52,6 +53,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     kt_status status;
     *out = NULL;
     kt__error_clear(err);
+    KT__STEP(kt__ctx_needs_whole(engine->model->ctx, "disk caches", err));
     if (!params->dir || !params->dir[0]) return kt__fail(err, KT_E_ARG, "no cache directory");
     if (has_store(engine)) return kt__fail(err, KT_E_STATE, "the engine has a cache already");
     kt_cache *cache = kt__calloc(1, sizeof *cache);

@@ -1,4 +1,5 @@
 /* kt_engine: opening, closing, information, cancelling. The roof: it knows every module below. */
+#include "answer/batch_message.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "requests/constraints.h"
@@ -7,6 +8,7 @@
 #include "requests/runner.h"
 #include "sched/sched.h"
 #include "context/scope.h"
+#include "engine/divide.h"
 #include "engine/service.h"
 #include "requests/speculator.h"
 
@@ -32,15 +34,18 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     kt__fwd_params fwd = kt__plan_prompt_fwd(model, p, plan->n_out_max);
     fwd.on_hidden = kt__runner_on_hidden;
     fwd.on_hidden_user = engine;
+    fwd.split = kt__ctx_split(model->ctx);
     engine->n_out_max = plan->n_out_max;
     kt__kv_room room = kt__plan_kv_room(&shape, p);
     room.n_states = plan->n_states;
     room.n_local = plan->n_local;
     KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
+    if (engine->divided) kt__kv_set_copied(engine->kv, kt__batch_tell_copy, engine);
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     kt__fwd_params step = kt__plan_step_fwd(model, p);
+    step.split = fwd.split;
     engine->step_rows = step.n_tok_max;
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
                            &engine->step_fwd, err));
@@ -66,14 +71,8 @@ out:
     return status;
 }
 
-kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out,
-                         kt_error *err) {
-    kt_status status;
-    kt__plan plan;
+static kt_status engine_create(kt_model *model, kt_engine **out, kt_error *err) {
     *out = NULL;
-    kt__error_clear(err);
-    status = kt__model_needs_net(model, err);
-    if (status != KT_OK) return status;
     kt_engine *engine = kt__calloc(1, sizeof *engine);
     if (!engine) return kt__fail_nomem(err, "the engine", sizeof *engine);
     if (!kt__ticket_init(&engine->turn)) {
@@ -81,12 +80,30 @@ kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_eng
         return kt__fail_nomem(err, "the engine's lock", 0);
     }
     engine->model = model;
+    *out = engine;
+    return KT_OK;
+}
+
+static kt_status engine_follow_plan(kt_engine *engine, const kt__plan *plan, kt_error *err) {
+    engine->params = plan->params;
+    engine->plan = plan->mem;
+    KT__STEP(kt__plan_charge(engine, plan, err));
+    return engine_allocate(engine, plan, err);
+}
+
+kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out,
+                         kt_error *err) {
+    kt_status status;
+    kt__plan plan;
+    kt_engine *engine;
+    *out = NULL;
+    kt__error_clear(err);
+    KT__STEP(kt__model_needs_net(model, err));
+    KT__STEP(engine_create(model, &engine, err));
     kt_engine_params given = params ? *params : kt_engine_params_default();
     KT__TRY(kt__plan_make(model, &given, &plan, err));
-    engine->params = plan.params;
-    engine->plan = plan.mem;
-    KT__TRY(kt__plan_charge(engine, &plan, err));
-    KT__TRY(engine_allocate(engine, &plan, err));
+    KT__TRY(kt__divide_begin(engine, &plan, err));
+    KT__TRY(kt__divide_agree(model->ctx, engine_follow_plan(engine, &plan, err), err));
     *out = engine;
     engine = NULL;
 out:
@@ -94,9 +111,35 @@ out:
     return status;
 }
 
+/* As many threads as were asked for there, of those that are here. */
+static int32_t threads_here(const kt_model *model, int32_t n) {
+    int32_t most = kt__pool_size(model->ctx->pool);
+    return n < most ? n : most;
+}
+
+kt_status kt__engine_open_led(kt_model *model, const kt__plan *plan, int number, kt_engine **out,
+                              kt_error *err) {
+    kt__plan own = *plan;
+    kt_engine *engine;
+    *out = NULL;
+    KT__STEP(kt__model_needs_net(model, err));
+    KT__STEP(engine_create(model, &engine, err));
+    own.params.n_threads = threads_here(model, own.params.n_threads);
+    own.params.n_threads_batch = threads_here(model, own.params.n_threads_batch);
+    engine->divided = number;
+    kt_status status = engine_follow_plan(engine, &own, err);
+    if (status != KT_OK) {
+        kt_engine_close(engine);
+        return status;
+    }
+    *out = engine;
+    return KT_OK;
+}
+
 void kt_engine_close(kt_engine *engine) {
     if (!engine) return;
     if (engine->sched) kt_engine_stop(engine, 0);
+    kt__divide_end(engine);
     kt__sched_destroy(engine->sched);
     kt__runner_destroy(engine->runner);
     kt__inbox_destroy(engine->inbox);

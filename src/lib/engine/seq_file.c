@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/join.h"
 #include "context/fingerprint.h"
 #include "requests/inbox.h"
 #include "context/model.h"
@@ -67,6 +68,7 @@ out:
 
 kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
     kt__error_clear(err);
+    KT__STEP(kt__ctx_needs_whole(seq->engine->model->ctx, "session files", err));
     kt_status status = kt__seq_lend(seq, seq->engine, err);
     if (status != KT_OK) return status;
     status = save_lent(seq, path, err);
@@ -201,6 +203,7 @@ out:
 
 kt_status kt_seq_restore(kt_seq *seq, const char *path, kt_error *err) {
     kt__error_clear(err);
+    KT__STEP(kt__ctx_needs_whole(seq->engine->model->ctx, "session files", err));
     kt_status status = kt__seq_lend(seq, seq->engine, err);
     if (status != KT_OK) return status;
     status = restore_lent(seq, path, err);

@@ -105,6 +105,21 @@ void kt__f16_copies_destroy(kt__f16_copies *copies) {
     kt__free(copies);
 }
 
+/* Staged slots are numbered after the kept ones. */
+int32_t kt__f16_copy_slot(const kt__f16_copies *copies, int32_t page) {
+    int32_t staged = kt__slot_of(copies->staged_slots, page);
+    if (staged == KT__NO_SLOT) return kt__slot_of(copies->kept_slots, page);
+    return kt__slots_n(copies->kept_slots) + staged;
+}
+
+bool kt__f16_copy_put(kt__f16_copies *copies, int32_t page, int32_t slot) {
+    int32_t n_kept = kt__slots_n(copies->kept_slots);
+    int32_t kept = slot < n_kept ? slot : KT__NO_SLOT;
+    int32_t staged = slot < n_kept ? KT__NO_SLOT : slot - n_kept;
+    return kt__slot_put(copies->kept_slots, page, kept) &&
+           kt__slot_put(copies->staged_slots, page, staged);
+}
+
 kt__f16_copy_kind kt__f16_copy_of(const kt__f16_copies *copies, int32_t page) {
     if (kt__slot_of(copies->kept_slots, page) != KT__NO_SLOT) return KT__F16_COPY_KEPT;
     return kt__slot_of(copies->staged_slots, page) != KT__NO_SLOT ? KT__F16_COPY_STAGED

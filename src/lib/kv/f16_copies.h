@@ -40,6 +40,11 @@ void kt__f16_copy_hold(kt__f16_copies *copies, int32_t page);
 void kt__f16_copy_let_go(kt__f16_copies *copies, int32_t page);
 bool kt__f16_copy_is_held(const kt__f16_copies *copies, int32_t page);
 
+/* The number of its slot, -1 without one; a store that another process leads takes it from there. false: there is no such
+ * slot. */
+int32_t kt__f16_copy_slot(const kt__f16_copies *copies, int32_t page);
+bool kt__f16_copy_put(kt__f16_copies *copies, int32_t page, int32_t slot);
+
 /* NULL: it has none. */
 kt__f16 *kt__f16_copy_k(const kt__f16_copies *copies, int32_t page, int layer, int head);
 kt__f16 *kt__f16_copy_v(const kt__f16_copies *copies, int32_t page, int layer, int head);

@@ -315,3 +315,39 @@ void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept) {
 int64_t kt__kv_n_kept(const kt__kv *kv) {
     return kv->n_kept;
 }
+
+/* ---- a store that another process leads ---- */
+
+int64_t kt__kv_n_ids(const kt__kv *kv) {
+    return kv->n_ids;
+}
+
+int32_t kt__kv_n_states(const kt__kv *kv) {
+    return kv->states ? kt__states_n(kv->states) : 0;
+}
+
+void kt__kv_set_copied(kt__kv *kv, kt__kv_copied_fn *copied, void *user) {
+    kv->copied = copied;
+    kv->copied_user = user;
+}
+
+kt__kv_where kt__kv_page_where(const kt__kv *kv, int32_t page) {
+    kt__kv_where where = {.place = page, .slot = KT__NO_SLOT, .local = KT__NO_SLOT};
+    if (kv->local_slots) where.local = kt__slot_of(kv->local_slots, page);
+    if (!kv->copies) return where;
+    where.place = kv->place_of[page];
+    where.slot = kt__f16_copy_slot(kv->copies, page);
+    where.quantised = kv->quantised[page];
+    return where;
+}
+
+bool kt__kv_page_put(kt__kv *kv, int32_t page, kt__kv_where where) {
+    if (page < 0 || page >= kv->n_ids) return false;
+    if (kv->local_slots && !kt__slot_put(kv->local_slots, page, where.local)) return false;
+    if (!kv->copies) return true;
+    if (where.place < KT__NO_PLACE || where.place >= kv->n_pages) return false;
+    if (where.quantised < 0 || where.quantised > kv->shape.n_layer) return false;
+    kv->place_of[page] = where.place;
+    kv->quantised[page] = (uint16_t)where.quantised;
+    return kt__f16_copy_put(kv->copies, page, where.slot);
+}

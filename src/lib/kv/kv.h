@@ -87,6 +87,21 @@ void kt__kv_f16_copy_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_f16_copy_write(kt__kv *kv, int32_t page, const void *f16);
 void kt__kv_f16_copy_drop(kt__kv *kv, int32_t page);
 
+/* ---- a store with other heads of the same positions, in another process, which this one leads ---- */
+typedef struct kt__kv_where {
+    /* of its own parts, of its f16 copy and in layers with a window, -1: none; its quantised layers */
+    int32_t place, slot, local, quantised;
+} kt__kv_where;
+kt__kv_where kt__kv_page_where(const kt__kv *kv, int32_t page);
+/* The store that is led; false: a number is out of range. */
+bool kt__kv_page_put(kt__kv *kv, int32_t page, kt__kv_where where);
+void kt__kv_page_copy(kt__kv *kv, int32_t from, int32_t to);
+int64_t kt__kv_n_ids(const kt__kv *kv);    /* pages are 0 to this - 1 */
+int32_t kt__kv_n_states(const kt__kv *kv); /* pieces are 1 to this */
+/* Called when one page's content was copied to another. */
+typedef void kt__kv_copied_fn(void *user, int32_t from, int32_t to);
+void kt__kv_set_copied(kt__kv *kv, kt__kv_copied_fn *copied, void *user);
+
 /* ---- pages, for those who keep them outside tables ---- */
 int32_t kt__kv_page_take(kt__kv *kv); /* with a place; -1: none left; one reference */
 void kt__kv_page_ref(kt__kv *kv, int32_t page);

@@ -5,7 +5,7 @@
 #include "kv/kv_store.h"
 
 /* Everything of a page that is written: its f16 copy, or its own parts in f16. */
-static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
+void kt__kv_page_copy(kt__kv *kv, int32_t from, int32_t to) {
     size_t page_f16 = KT__PAGE_POS * sizeof(kt__f16);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
         kt__kv_heads heads = kt__kv_heads_of(&kv->shape, layer);
@@ -23,7 +23,8 @@ void kt__store_unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t own = kt__store_page_take(kv);
     if (kv->copies) kt__store_take_f16(kv, own, KT__F16_COPY_KEPT);
     if (!kv->copies) kt__store_give_local(kv, own);
-    page_copy(kv, old, own);
+    kt__kv_page_copy(kv, old, own);
+    if (kv->copied) kv->copied(kv->copied_user, old, own);
     if (table->window_from <= index && index < table->window_to && kv->local_slots) {
         kt__slot_hold(kv->local_slots, own);
         kt__slot_let_go(kv->local_slots, old, false);

@@ -34,6 +34,8 @@ struct kt__kv {
     kt__kv_reclaim_fn *reclaim;
     kt__kv_lost_fn *lost;
     void *reclaim_user;
+    kt__kv_copied_fn *copied;
+    void *copied_user;
     kt__f16_copies *copies; /* NULL: keys and values are f16 */
     kt__states *states;     /* NULL: no layer is recurrent */
 };

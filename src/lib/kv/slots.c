@@ -52,6 +52,10 @@ void kt__slots_destroy(kt__slots *slots) {
     kt__free(slots);
 }
 
+int32_t kt__slots_n(const kt__slots *slots) {
+    return slots->n;
+}
+
 int32_t kt__slot_of(const kt__slots *slots, int32_t page) {
     return slots->slot_of[page];
 }
@@ -124,4 +128,20 @@ void kt__slot_let_go(kt__slots *slots, int32_t page, bool spent) {
 
 bool kt__slot_is_held(const kt__slots *slots, int32_t page) {
     return slots->n_holders[page] > 0;
+}
+
+static void forget_slot(kt__slots *slots, int32_t page) {
+    if (slots->slot_of[page] != KT__NO_SLOT) slots->page_of[slots->slot_of[page]] = KT__NO_SLOT;
+    slots->slot_of[page] = KT__NO_SLOT;
+}
+
+bool kt__slot_put(kt__slots *slots, int32_t page, int32_t slot) {
+    if (slot < KT__NO_SLOT || slot >= slots->n) return false;
+    if (slot == slots->slot_of[page]) return true;
+    forget_slot(slots, page);
+    if (slot == KT__NO_SLOT) return true;
+    if (slots->page_of[slot] != KT__NO_SLOT) forget_slot(slots, slots->page_of[slot]);
+    slots->slot_of[page] = slot;
+    slots->page_of[slot] = page;
+    return true;
 }

@@ -16,6 +16,7 @@ kt_status kt__slots_create(int64_t n_pages, int32_t n_slots, kt__slots **out,
                            kt_error *err) KT_CHECKED;
 void kt__slots_destroy(kt__slots *slots);
 
+int32_t kt__slots_n(const kt__slots *slots);
 int32_t kt__slot_of(const kt__slots *slots, int32_t page); /* or KT__NO_SLOT */
 /* Slots that may be taken: free ones, and those that nobody holds. */
 int32_t kt__slots_n_free(const kt__slots *slots);
@@ -28,6 +29,9 @@ void kt__slot_move(kt__slots *slots, int32_t from, int32_t to);
 void kt__slot_hold(kt__slots *slots, int32_t page);
 /* spent: nobody will look for what is in it. */
 void kt__slot_let_go(kt__slots *slots, int32_t page, bool spent);
+/* Of slots that another process leads, which takes and drops: the page has that slot now, or
+ * (KT__NO_SLOT) none. false: there is no such slot. */
+bool kt__slot_put(kt__slots *slots, int32_t page, int32_t slot);
 bool kt__slot_is_held(const kt__slots *slots, int32_t page);
 
 #endif

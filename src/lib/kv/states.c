@@ -69,6 +69,10 @@ void kt__states_destroy(kt__states *s) {
     kt__free(s);
 }
 
+int32_t kt__states_n(const kt__states *s) {
+    return s->n_pieces;
+}
+
 float *kt__states_data(const kt__states *s, int32_t id) {
     assert(id >= 1 && id <= s->n_pieces);
     return (float *)(void *)(s->data + (size_t)(id - 1) * s->stride);

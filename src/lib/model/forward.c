@@ -242,6 +242,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .plain_attention = params->plain_attention,
         .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
         .state_dim = hp->state_dim,
+        .split = params->split,
     };
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
@@ -284,6 +285,10 @@ float *kt__fwd_logits(const kt__fwd *fwd, int i) {
 /* The head's rows stay where it took them from: nothing after it uses that buffer. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i) {
     return kt__fwd_f32(fwd, KT__BUF_TMP) + (size_t)i * (size_t)fwd->net->hp.d_model;
+}
+
+const kt__batch *kt__fwd_batch(const kt__fwd *fwd) {
+    return &fwd->batch;
 }
 
 void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
@@ -426,16 +431,36 @@ int64_t kt__fwd_take_lora_ns(kt__fwd *fwd) {
     return kt__dev_take_lora_ns(fwd->dev);
 }
 
+/* What happens before a part. */
+typedef enum next_step { STEP_GO, STEP_PAUSE, STEP_CANCEL } next_step;
+
+/* any: of this run a part is done. now_us: 0 without a deadline */
+static next_step step_here(const kt__fwd *fwd, const kt__stop_at *stop, bool any, int64_t now_us) {
+    int64_t next_us = is_within_layers(fwd) ? fwd->part_us[fwd->part] : 0;
+    if (is_cancelled(stop)) return STEP_CANCEL;
+    if (!any) return STEP_GO;
+    if (stop->pause && atomic_load_explicit(stop->pause, memory_order_relaxed)) return STEP_PAUSE;
+    bool late = stop->deadline_us != INT64_MAX && now_us + next_us > stop->deadline_us;
+    return late ? STEP_PAUSE : STEP_GO;
+}
+
+/* The same in every process: process 0 decides. */
+static next_step step_of_all(const kt__fwd *fwd, const kt__stop_at *stop, next_step here) {
+    int32_t step = here;
+    if (!stop->agreed || fwd->part != KT__PART_INPUT) return STEP_GO;
+    kt__peers_broadcast(fwd->params.split->peers, &step, sizeof step);
+    return step == STEP_PAUSE || step == STEP_CANCEL ? (next_step)step : STEP_GO;
+}
+
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     bool timed = stop->deadline_us != INT64_MAX, any = false;
     int64_t now_us = timed ? kt__now_us() : 0;
     *done = false;
     for (; fwd->layer <= fwd->net->hp.n_layer; any = true) {
-        if (is_cancelled(stop)) return kt__fail(err, KT_E_CANCELLED, "cancelled");
-        int64_t next_us = is_within_layers(fwd) ? fwd->part_us[fwd->part] : 0;
-        if (any && stop->pause && atomic_load_explicit(stop->pause, memory_order_relaxed))
-            return KT_OK;
-        if (timed && any && now_us + next_us > stop->deadline_us) return KT_OK;
+        next_step step = step_here(fwd, stop, any, now_us);
+        if (fwd->params.split) step = step_of_all(fwd, stop, step);
+        if (step == STEP_CANCEL) return kt__fail(err, KT_E_CANCELLED, "cancelled");
+        if (step == STEP_PAUSE) return KT_OK;
         kt_status status = timed ? run_next_part_timed(fwd, &now_us, err) : run_next_part(fwd, err);
         if (status != KT_OK) return status;
     }

@@ -22,6 +22,8 @@ void kt__fwd_destroy(kt__fwd *fwd);
  * need them. */
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params);
 
+/* The batch that was begun. */
+const kt__batch *kt__fwd_batch(const kt__fwd *fwd);
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads);
 /* Where lap times are added from now on; NULL: nowhere. */
 void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile);
@@ -30,6 +32,8 @@ typedef struct kt__stop_at {
     int64_t deadline_us;          /* of kt__now_us; INT64_MAX: none */
     const atomic_bool *cancel[2]; /* or NULL */
     const atomic_bool *pause;     /* or NULL: as if the deadline had come */
+    /* With a split: process 0 says before each layer whether all stop there; else nobody stops. */
+    bool agreed;
 } kt__stop_at;
 
 /* Runs layers until done or stopped. *done is true when the logits are there; false with KT_OK when

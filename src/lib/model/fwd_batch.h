@@ -17,6 +17,8 @@ typedef struct kt__fwd_params {
     bool exact;
     bool plain_attention; /* over a store of f16 */
     const kt__blas *blas; /* or NULL; outlives the pass */
+    /* Other processes run the same batches, each with its part; NULL: all is computed here. Outlives the pass. */
+    const kt__division *split;
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
      * may change it. */
     void (*on_hidden)(void *user, int row, float *hidden);

@@ -92,38 +92,44 @@ static size_t gather_bytes(const kt__dev_limits *lim) {
     return KT__EXPERT_TOKENS * row;
 }
 
+/* The operations that do not depend on whether this process has all of each matrix. */
+#define SAME_EVERYWHERE                                                                           \
+    .embed = kt__cpu_embed, .norm = kt__cpu_norm, .quantize = kt__cpu_quantize,                   \
+    .norm_f32 = kt__cpu_norm_f32, .norm_add = kt__cpu_norm_add, .route = kt__cpu_route,           \
+    .experts_glu = kt__cpu_experts_glu, .experts_down = kt__cpu_experts_down,                     \
+    .lora_down = kt__cpu_lora_down, .lora_up = kt__cpu_lora_up, .centre = kt__cpu_centre,         \
+    .add = kt__cpu_add, .gelu = kt__cpu_gelu, .relu2 = kt__cpu_relu2, .mul = kt__cpu_mul,         \
+    .split = kt__cpu_split, .sigmoid_mul = kt__cpu_sigmoid_mul, .short_conv = kt__cpu_short_conv, \
+    .delta_net = kt__cpu_delta_net, .mamba = kt__cpu_mamba, .latent = kt__cpu_latent,             \
+    .heads = kt__cpu_heads, .unweave = kt__cpu_unweave, .scale = kt__cpu_scale,                   \
+    .softcap = kt__cpu_softcap, .finite = kt__cpu_finite
+
 static const kt__ops cpu_ops = {
-    .embed = kt__cpu_embed,
-    .norm = kt__cpu_norm,
-    .quantize = kt__cpu_quantize,
-    .norm_f32 = kt__cpu_norm_f32,
-    .norm_add = kt__cpu_norm_add,
-    .qkv = kt__cpu_qkv,
-    .attention = kt__cpu_attention,
-    .matmul = kt__cpu_matmul,
-    .glu = kt__cpu_glu,
-    .route = kt__cpu_route,
-    .experts_glu = kt__cpu_experts_glu,
-    .experts_down = kt__cpu_experts_down,
-    .lora_down = kt__cpu_lora_down,
-    .lora_up = kt__cpu_lora_up,
-    .centre = kt__cpu_centre,
-    .add = kt__cpu_add,
-    .gelu = kt__cpu_gelu,
-    .relu2 = kt__cpu_relu2,
-    .mul = kt__cpu_mul,
-    .split = kt__cpu_split,
-    .sigmoid_mul = kt__cpu_sigmoid_mul,
-    .short_conv = kt__cpu_short_conv,
-    .delta_net = kt__cpu_delta_net,
-    .mamba = kt__cpu_mamba,
-    .latent = kt__cpu_latent,
-    .heads = kt__cpu_heads,
-    .unweave = kt__cpu_unweave,
-    .scale = kt__cpu_scale,
-    .softcap = kt__cpu_softcap,
-    .finite = kt__cpu_finite,
+    SAME_EVERYWHERE,          .qkv = kt__cpu_qkv, .attention = kt__cpu_attention,
+    .matmul = kt__cpu_matmul, .glu = kt__cpu_glu,
 };
+
+static const kt__ops split_ops = {
+    SAME_EVERYWHERE,
+    .qkv = kt__split_qkv,
+    .attention = kt__split_attention,
+    .matmul = kt__split_matmul,
+    .glu = kt__split_glu,
+};
+
+enum { STAGE_BYTES = 4 << 20 }; /* at least: rows of a long vocabulary pass in several groups */
+
+static size_t head_floats(const head_sizes *h, void *arg) {
+    (void)arg;
+    return (size_t)(h->n_kv * h->group * h->dim_v);
+}
+
+/* Attention's results of a batch, of all heads. */
+static size_t stage_bytes(const kt__dev_limits *lim) {
+    size_t attn = (size_t)lim->n_tok * most_of_heads(lim, head_floats, NULL) * sizeof(float);
+    if (!lim->split) return 0;
+    return attn > STAGE_BYTES ? attn : STAGE_BYTES;
+}
 
 static kt__prefetch prefetch_here(const kt__kernels *kernels) {
     kt__cpu cpu;
@@ -138,7 +144,7 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     *out = NULL;
     kt__dev *dev = kt__calloc(1, sizeof *dev);
     if (!dev) return kt__fail_nomem(err, "the device", sizeof *dev);
-    dev->ops = &cpu_ops;
+    dev->ops = limits->split ? &split_ops : &cpu_ops;
     dev->pool = pool;
     dev->kernels = kernels;
     dev->prefetch = prefetch_here(kernels);
@@ -158,8 +164,11 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     if (limits->plain_attention && dev->partial_floats < rows) dev->partial_floats = rows;
     dev->partial_bytes = dev->partial_floats * sizeof(float);
     dev->partial = kt__pages_alloc(dev->partial_bytes);
-    if (!dev->scratch || !dev->partial) {
-        status = kt__fail_nomem(err, "scratch memory", dev->scratch_bytes + dev->partial_bytes);
+    dev->stage_bytes = stage_bytes(limits);
+    if (dev->stage_bytes) dev->stage = kt__pages_alloc(dev->stage_bytes);
+    if (!dev->scratch || !dev->partial || (dev->stage_bytes && !dev->stage)) {
+        status = kt__fail_nomem(err, "scratch memory",
+                                dev->scratch_bytes + dev->partial_bytes + dev->stage_bytes);
         kt__dev_destroy(dev);
         return status;
     }

@@ -8,6 +8,7 @@ void kt__dev_destroy(kt__dev *dev) {
     if (!dev) return;
     kt__pages_free(dev->scratch, dev->scratch_bytes);
     kt__pages_free(dev->partial, dev->partial_bytes);
+    kt__pages_free(dev->stage, dev->stage_bytes);
     kt__free(dev);
 }
 

@@ -39,6 +39,8 @@ struct kt__dev {
     int64_t lora_ns;               /* of worker 0 in low-rank terms */
     float *partial;                /* attention splits computed in parallel: m, l and o of each */
     size_t partial_floats, partial_bytes;
+    float *stage; /* with a split: rows that are exchanged */
+    size_t stage_bytes;
 };
 
 static inline void *kt__dev_kernel_scratch(const kt__dev *dev, int worker) {
@@ -173,6 +175,14 @@ void kt__glu_few(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int ro
 /* The unit of KT__GLU_ROWS rows from row0 on for tokens [tok0, tok1), into columns of out. */
 void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
                   int tok1, kt__acts *out, int worker);
+/* ---- split_ops.c: of a device that has a part of every matrix ---- */
+void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
+                      const float *residual, const kt__lora_terms *lora, kt__lora_site site,
+                      float *out, size_t ld_out);
+void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
+void kt__split_attention(kt__dev *dev, const kt__attention *desc);
+
 bool kt__cpu_route(kt__dev *dev, const kt__route *desc, kt__routing *routing);
 void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
                          kt__acts *out);

@@ -13,6 +13,7 @@
 #include "kv/kv.h"
 #include "ops/blas.h"
 #include "ops/low_rank.h"
+#include "ops/split.h"
 
 /* A matrix in the file's own block layout. */
 typedef struct kt__weight {
@@ -62,6 +63,8 @@ typedef struct kt__qkv {
     const float *q_rows,
         *k_rows;         /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
     const float *v_rows; /* [n_tok][n_head_kv * head_dim_v] in the same way */
+    size_t ld_q_rows, ld_k_rows,
+        ld_v_rows;                         /* floats of a token there; 0: of the heads given here */
     const float *q_norm, *k_norm, *v_norm; /* [head_dim] RMS norm of each head, or NULL */
     bool q_alone;                          /* keys and values are there, from another layer */
     bool v_is_k;                           /* wv is wk: what adapts keys adapts values */
@@ -365,7 +368,8 @@ typedef struct kt__dev_limits {
     int64_t n_ctx;
     bool plain_attention; /* scores of whole rows, over keys and values in f16 */
     int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
-    int state_dim; /* of a delta net's keys; 0: there is none */
+    int state_dim;             /* of a delta net's keys; 0: there is none */
+    const kt__division *split; /* the device has a part of every matrix; NULL: all; outlives it */
 } kt__dev_limits;
 
 /* pool, kernels and blas outlive the device. exact: dequantised weights and f32 activations

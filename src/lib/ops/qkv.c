@@ -31,9 +31,10 @@ static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
 }
 
 /* A head's part of rows that were made before. */
-static void copy_head(const float *rows, int dim, int n_head, int head, const qkv_job *job,
-                      float *out, size_t ld_out) {
-    size_t hd = (size_t)dim, ld = (size_t)n_head * hd;
+static void copy_head(const float *rows, size_t ld, int dim, int n_head, int head,
+                      const qkv_job *job, float *out, size_t ld_out) {
+    size_t hd = (size_t)dim;
+    if (ld == 0) ld = (size_t)n_head * hd;
     for (int t = 0; t < job->acts->n_tok; t++)
         memcpy(out + (size_t)t * ld_out, rows + (size_t)t * ld + (size_t)head * hd,
                hd * sizeof *out);
@@ -47,7 +48,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     size_t at = kv_head * n_tok * group + member;
     float *out = d->q_out + at * hd;
     if (d->q_rows) {
-        copy_head(d->q_rows, d->head_dim_k, d->n_head, head, job, out, group * hd);
+        copy_head(d->q_rows, d->ld_q_rows, d->head_dim_k, d->n_head, head, job, out, group * hd);
     } else {
         next = kt__dev_lora_next(d->lora, KT__SITE_Q, head * d->head_dim_k, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL,
@@ -123,7 +124,8 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
     if (d->k_rows) {
-        copy_head(d->k_rows, d->head_dim_k, d->n_head_kv, head, job, tile, (size_t)d->head_dim_k);
+        copy_head(d->k_rows, d->ld_k_rows, d->head_dim_k, d->n_head_kv, head, job, tile,
+                  (size_t)d->head_dim_k);
     } else {
         next = kt__dev_lora_next(d->lora, KT__SITE_K, head * d->head_dim_k, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL,
@@ -143,7 +145,8 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
     float *tile = kt__dev_tile(job->dev, worker);
     kt__lora_site site = d->v_is_k ? KT__SITE_K : KT__SITE_V;
     if (d->v_rows) {
-        copy_head(d->v_rows, d->head_dim_v, d->n_head_kv, head, job, tile, (size_t)d->head_dim_v);
+        copy_head(d->v_rows, d->ld_v_rows, d->head_dim_v, d->n_head_kv, head, job, tile,
+                  (size_t)d->head_dim_v);
     } else {
         next = kt__dev_lora_next(d->lora, site, head * d->head_dim_v, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL,

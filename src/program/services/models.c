@@ -82,7 +82,11 @@ static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_err
     params.log = kt__slog_library;
     params.log_user = m->log;
     params.log_level = KT_LOG_INFO;
-    return kt_ctx_open(&params, &m->ctx, err);
+    KT__STEP(kt_ctx_open(&params, &m->ctx, err));
+    KT__STEP(kt_ctx_join(m->ctx, err));
+    if (kt_ctx_n_ranks(m->ctx) == 1) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "a server cannot compute with other processes yet: start it without mpirun");
 }
 
 /* Takes `added` over, also on failure. */

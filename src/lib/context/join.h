@@ -1,0 +1,24 @@
+/* A context as one of several processes that compute together.
+ *
+ * Owns: joining, leaving, and what messages there are. The messages' contents are those who send and read them know:
+ * answer/batch_message.h and engine/divide.h. */
+#ifndef KT_CONTEXT_JOIN_H
+#define KT_CONTEXT_JOIN_H
+
+#include "context/types.h"
+
+/* Process 0 sends these. */
+typedef enum kt__told {
+    KT__TOLD_END,   /* its context is closed */
+    KT__TOLD_OPEN,  /* an engine */
+    KT__TOLD_CLOSE, /* an engine */
+    KT__TOLD_RUN,   /* a batch, or a part of it */
+    KT__TOLD_COPY   /* of a page */
+} kt__told;
+
+/* Before a context is closed: the others close theirs. */
+void kt__ctx_leave(kt_ctx *ctx);
+/* KT_E_UNSUPPORTED where `what` reads or writes keys and values of all processes. */
+kt_status kt__ctx_needs_whole(const kt_ctx *ctx, const char *what, kt_error *err) KT_CHECKED;
+
+#endif

@@ -1,0 +1,123 @@
+/* kt_ctx_follow: a process that computes its part of what process 0's engines compute. */
+#include <string.h>
+
+#include "answer/batch_message.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "context/fingerprint.h"
+#include "context/join.h"
+#include "engine/divide.h"
+
+enum { ENGINES = 16 }; /* open at once */
+
+typedef struct led_engine {
+    int number; /* 0: this place is free */
+    kt_model *model;
+    kt_engine *engine;
+    kt__led_pass passes[2];
+} led_engine;
+
+typedef struct follower {
+    kt_ctx *ctx;
+    led_engine engines[ENGINES];
+} follower;
+
+static led_engine *engine_of(follower *f, int number) {
+    for (int i = 0; i < ENGINES; i++)
+        if (f->engines[i].number == number) return &f->engines[i];
+    return NULL;
+}
+
+static void close_led(led_engine *led) {
+    for (int i = 0; i < 2; i++) kt__led_pass_free(&led->passes[i]);
+    kt_engine_close(led->engine);
+    kt_model_close(led->model);
+    *led = (led_engine){0};
+}
+
+/* ---- an engine is opened ---- */
+
+static kt_status open_model(kt_ctx *ctx, const kt__divide_told *asked, kt_model **out,
+                            kt_error *err) {
+    uint8_t own[KT_FINGERPRINT_BYTES];
+    if (!strcmp(asked->path, "(demo)"))
+        KT__STEP(kt_model_open_demo(ctx, &asked->model, out, err));
+    else
+        KT__STEP(kt_model_open(ctx, asked->path, &asked->model, out, err));
+    KT__STEP(kt__model_fingerprint(*out, own, err));
+    if (!memcmp(own, asked->fingerprint, sizeof own)) return KT_OK;
+    return kt__fail(err, KT_E_STATE,
+                    "%.200s is another file than on process 0's machine: copy it from there",
+                    asked->path);
+}
+
+static kt_status open_led(follower *f, led_engine *led, kt_error *err) {
+    kt__divide_told asked;
+    KT__STEP(kt__divide_heard(f->ctx, &asked, err));
+    if (!led) return kt__fail(err, KT_E_STATE, "more than %d engines are open at once", ENGINES);
+    KT__STEP(open_model(f->ctx, &asked, &led->model, err));
+    KT__STEP(kt__engine_open_led(led->model, &asked.plan, asked.number, &led->engine, err));
+    const kt_engine *e = led->engine;
+    KT__STEP(kt__led_pass_init(&led->passes[0], e->params.n_ubatch, e->n_out_max, err));
+    KT__STEP(kt__led_pass_init(&led->passes[1], e->step_rows, e->step_rows, err));
+    led->number = asked.number;
+    return KT_OK;
+}
+
+/* What went wrong is reported to process 0, which closes the engine. */
+static kt_status hear_open(follower *f, kt_error *err) {
+    led_engine *led = engine_of(f, 0);
+    kt_status status = open_led(f, led, err);
+    if (status != KT_OK && led) close_led(led);
+    status = kt__divide_agree(f->ctx, status, err);
+    return status == KT_E_IO ? kt__peers_check(f->ctx->split.peers, err) : KT_OK;
+}
+
+/* ---- batches ---- */
+
+/* A batch whose numbers are not finite, or that is cancelled, ends so in every process. */
+static kt_status hear_run(led_engine *led, kt_error *err) {
+    kt__batch_run run;
+    bool done;
+    KT__STEP(kt__batch_heard(led->engine, led->passes, &run, err));
+    kt_status status = kt__engine_run_batch(led->engine, &run, &done, err);
+    return status == KT_E_NUMERIC || status == KT_E_CANCELLED ? KT_OK : status;
+}
+
+static kt_status hear_message(follower *f, int32_t kind, kt_error *err) {
+    if (kind == KT__TOLD_OPEN) return hear_open(f, err);
+    led_engine *led = engine_of(f, kt__message_take(&f->ctx->message, 1, INT32_MAX));
+    if (kind == KT__TOLD_CLOSE) {
+        if (led) close_led(led);
+        return KT_OK;
+    }
+    if (!led) return kt__fail(err, KT_E_FORMAT, "process 0 uses an engine that is not open here");
+    if (kind == KT__TOLD_RUN) return hear_run(led, err);
+    if (kind == KT__TOLD_COPY) return kt__batch_heard_copy(led->engine, err);
+    return kt__fail(err, KT_E_FORMAT, "process 0 sent a message of an unknown kind, %d", (int)kind);
+}
+
+static kt_status follow_to_end(follower *f, kt_error *err) {
+    for (;;) {
+        int32_t kind;
+        KT__STEP(kt__message_receive(&f->ctx->message, f->ctx->split.peers, &kind, err));
+        if (kind == KT__TOLD_END) return KT_OK;
+        KT__STEP(hear_message(f, kind, err));
+    }
+}
+
+kt_status kt_ctx_follow(kt_ctx *ctx, kt_error *err) {
+    kt__error_clear(err);
+    if (!ctx->split.peers || ctx->split.rank == 0)
+        return kt__fail(err, KT_E_STATE,
+                        "only a process that joined another one's job can follow it");
+    follower *f = kt__calloc(1, sizeof *f);
+    if (!f) return kt__fail_nomem(err, "the engines of another process", sizeof *f);
+    f->ctx = ctx;
+    kt_status status = follow_to_end(f, err);
+    if (status != KT_OK)
+        kt__peers_fail(ctx->split.peers, err ? err->message : "this process cannot continue");
+    for (int i = 0; i < ENGINES; i++) close_led(&f->engines[i]);
+    kt__free(f);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* A model divided among processes: which rows and heads are whose.
+ *
+ * Owns: the shares. Rows of matrices are divided and columns never: no sum is ever split, so that the bytes are those
+ * of one process. Every process makes the same division. Knows no tensors. Immutable; any thread. */
+#ifndef KT_OPS_SPLIT_H
+#define KT_OPS_SPLIT_H
+
+#include "peers/peers.h"
+
+typedef struct kt__division {
+    kt__peers *peers;
+    int rank, size;
+    double upto[KT__PEERS_MAX + 1]; /* shares before each process', ascending from 0 to 1 */
+} kt__division;
+
+/* weights: [size of the job] what each is to have; NULL: the same. */
+void kt__division_init(kt__division *split, kt__peers *peers, const double *weights);
+
+/* The first of n rows that is a process', in whole units; of process `size`: n. */
+int kt__division_row(const kt__division *split, int n, int unit, int rank);
+
+/* Heads of a process. Of fewer heads of keys and values than processes some share one, and divide its queries. */
+typedef struct kt__division_heads {
+    int q0, n_q, kv0, n_kv; /* n_kv: 1 at least, though n_q may be 0 */
+} kt__division_heads;
+kt__division_heads kt__division_heads_of(const kt__division *split, int n_head, int n_head_kv,
+                                         int rank);
+
+#endif

@@ -1,0 +1,203 @@
+/* The transport over MPI: libkentang-mpi.so, which kentang loads when a launcher started it.
+ *
+ * Each process sends its part to each other one, directly: of a few processes none waits for a second hop. Waiting
+ * gives the processor away: first to other threads, then, as nothing comes, in longer and longer sleeps. */
+#include <mpi.h>
+
+#include <limits.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "peers/transport.h"
+
+typedef struct mpi_job {
+    MPI_Comm comm;
+    int rank, size, deadline_s;
+    MPI_Request *requests; /* [2 * size]: receives, then sends; of the process itself none */
+    char (*hosts)[MPI_MAX_PROCESSOR_NAME];
+} mpi_job;
+
+enum { YIELDING_US = 300, LONGEST_SLEEP_US = 1000 };
+
+static int64_t clock_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static bool fail_with(char *why, const char *what, int code) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    if (code != MPI_SUCCESS) MPI_Error_string(code, text, &n);
+    snprintf(why, KT__WHY_BYTES, "%s%s%.150s", what, n ? ": " : "", text);
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static void give_way(int64_t waited_us) {
+    if (waited_us < YIELDING_US) {
+        sched_yield();
+        return;
+    }
+    int64_t us = waited_us / 16 < LONGEST_SLEEP_US ? waited_us / 16 : LONGEST_SLEEP_US;
+    struct timespec t = {0, (long)us * 1000};
+    nanosleep(&t, NULL);
+}
+
+/* The first process whose part has not come. */
+static int missing_rank(mpi_job *job) {
+    for (int r = 0; r < job->size; r++) {
+        int done = 1;
+        if (job->requests[r] != MPI_REQUEST_NULL)
+            MPI_Request_get_status(job->requests[r], &done, MPI_STATUS_IGNORE);
+        if (!done) return r;
+    }
+    return -1;
+}
+
+static bool tell_late(mpi_job *job, char *why) {
+    int r = missing_rank(job);
+    snprintf(
+        why, KT__WHY_BYTES,
+        "process %d on %s has sent nothing for %d s: it hangs, or the network to it does (KENTANG_MPI_DEADLINE)",
+        r, r < 0 ? "an unknown machine" : job->hosts[r], job->deadline_s);
+    return false;
+}
+
+/* patient: however long it takes */
+static bool await_all(mpi_job *job, bool patient, char *why) {
+    int64_t begin_us = clock_us();
+    for (;;) {
+        int done = 0;
+        int code = MPI_Testall(2 * job->size, job->requests, &done, MPI_STATUSES_IGNORE);
+        if (code != MPI_SUCCESS) return fail_with(why, "a process of the job was lost", code);
+        if (done) return true;
+        int64_t waited_us = clock_us() - begin_us;
+        if (!patient && waited_us > (int64_t)job->deadline_s * 1000000) return tell_late(job, why);
+        give_way(waited_us);
+    }
+}
+
+/* ---- calls ---- */
+
+static bool fits_int(size_t n, char *why) {
+    return n <= INT_MAX || fail_with(why, "a message of more than 2 GiB", MPI_SUCCESS);
+}
+
+static bool mpi_gather(void *state, void *buf, const size_t *at, char *why) {
+    mpi_job *job = state;
+    uint8_t *bytes = buf;
+    int me = job->rank;
+    size_t own = at[me + 1] - at[me];
+    for (int r = 0; r < job->size; r++) {
+        size_t n = at[r + 1] - at[r];
+        if (!fits_int(n, why)) return false;
+        if (r != me && n)
+            MPI_Irecv(bytes + at[r], (int)n, MPI_BYTE, r, 1, job->comm, &job->requests[r]);
+    }
+    for (int i = 1; own && i < job->size;
+         i++) { /* to the next one first: no process gets all at once */
+        int r = (me + i) % job->size;
+        MPI_Isend(bytes + at[me], (int)own, MPI_BYTE, r, 1, job->comm,
+                  &job->requests[job->size + r]);
+    }
+    return await_all(job, false, why);
+}
+
+static bool mpi_broadcast(void *state, void *buf, size_t n, char *why) {
+    mpi_job *job = state;
+    if (!fits_int(n, why)) return false;
+    if (job->rank > 0) {
+        MPI_Irecv(buf, (int)n, MPI_BYTE, 0, 2, job->comm, &job->requests[0]);
+        return await_all(job, true, why);
+    }
+    for (int r = 1; r < job->size; r++)
+        MPI_Isend(buf, (int)n, MPI_BYTE, r, 2, job->comm, &job->requests[job->size + r]);
+    return await_all(job, false, why);
+}
+
+static int mpi_rank(const void *state) {
+    return ((const mpi_job *)state)->rank;
+}
+static int mpi_size(const void *state) {
+    return ((const mpi_job *)state)->size;
+}
+static const char *mpi_host(const void *state, int rank) {
+    return ((const mpi_job *)state)->hosts[rank];
+}
+
+/* ---- life ---- */
+
+static void free_job(mpi_job *job) {
+    free(job->requests);
+    free(job->hosts);
+    free(job);
+}
+
+static void mpi_end(void *state, bool clean) {
+    mpi_job *job = state;
+    if (!clean) MPI_Abort(job->comm, 1);
+    MPI_Comm_free(&job->comm);
+    MPI_Finalize();
+    free_job(job);
+}
+
+/* Different threads call, but one at a time. */
+static bool start_mpi(char *why) {
+    int provided = MPI_THREAD_SINGLE;
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    if (code != MPI_SUCCESS) return fail_with(why, "MPI_Init", code);
+    if (provided < MPI_THREAD_SERIALIZED)
+        return fail_with(why, "this MPI was built without threads", MPI_SUCCESS);
+    return true;
+}
+
+static bool learn_hosts(mpi_job *job, char *why) {
+    int n = 0;
+    job->requests = malloc(2 * (size_t)job->size * sizeof(MPI_Request));
+    job->hosts = calloc((size_t)job->size, sizeof *job->hosts);
+    if (!job->requests || !job->hosts) return fail_with(why, "no memory is left", MPI_SUCCESS);
+    for (int i = 0; i < 2 * job->size; i++) job->requests[i] = MPI_REQUEST_NULL;
+    MPI_Get_processor_name(job->hosts[job->rank], &n);
+    int code = MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, job->hosts, MPI_MAX_PROCESSOR_NAME,
+                             MPI_CHAR, job->comm);
+    return code == MPI_SUCCESS || fail_with(why, "the first message", code);
+}
+
+static bool mpi_start(void **state, int deadline_s, char *why) {
+    if (!start_mpi(why)) return false;
+    mpi_job *job = calloc(1, sizeof *job);
+    if (!job) return fail_with(why, "no memory is left", MPI_SUCCESS);
+    job->deadline_s = deadline_s;
+    MPI_Comm_dup(MPI_COMM_WORLD, &job->comm);
+    MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(job->comm, &job->rank);
+    MPI_Comm_size(job->comm, &job->size);
+    if (!learn_hosts(job, why)) {
+        free_job(job);
+        return false;
+    }
+    *state = job;
+    return true;
+}
+
+__attribute__((visibility("default"))) const kt__transport *kt__transport_table(void);
+
+const kt__transport *kt__transport_table(void) {
+    static const kt__transport table = {
+        .version = KT__TRANSPORT_VERSION,
+        .start = mpi_start,
+        .rank = mpi_rank,
+        .size = mpi_size,
+        .host = mpi_host,
+        .gather = mpi_gather,
+        .broadcast = mpi_broadcast,
+        .end = mpi_end,
+    };
+    return &table;
+}

@@ -1,0 +1,117 @@
+#include "peers/peers.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "peers/transport.h"
+
+enum { DEADLINE_S = 60 };
+
+struct kt__peers {
+    void *lib, *state;
+    const kt__transport *transport;
+    bool failed;
+    char why[KT__WHY_BYTES];
+};
+
+/* ---- the launcher ---- */
+
+static int number_of(const char *name) {
+    const char *text = getenv(name);
+    return text && *text ? atoi(text) : -1;
+}
+
+int kt__peers_launched(void) {
+    static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                           {"PMI_SIZE", "PMI_RANK"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (number_of(names[i][0]) > 1) return number_of(names[i][1]);
+    return -1;
+}
+
+/* ---- the transport ---- */
+
+static kt_status find_table(kt__peers *p, const char *file, kt_error *err) {
+    kt__transport_fn *table;
+    p->lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL); /* MPI's own plug-ins look for its symbols */
+    if (!p->lib) {
+        const char *why = dlerror();
+        return kt__fail(
+            err, KT_E_UNSUPPORTED,
+            "a launcher started several processes, but MPI cannot be loaded: %.150s; on Debian "
+            "install kentang-mpi, or start kentang without mpirun",
+            why ? why : file);
+    }
+    void *symbol = dlsym(p->lib, KT__TRANSPORT_SYMBOL);
+    memcpy(&table, &symbol, sizeof table);
+    p->transport = symbol ? table() : NULL;
+    if (p->transport && p->transport->version == KT__TRANSPORT_VERSION) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s is of another version of kentang: install both of one", file);
+}
+
+static kt_status start_transport(kt__peers *p, kt_error *err) {
+    const char *file = getenv("KENTANG_MPI");
+    int deadline_s = number_of("KENTANG_MPI_DEADLINE");
+    KT__STEP(find_table(p, file ? file : "libkentang-mpi.so", err));
+    if (!p->transport->start(&p->state, deadline_s > 0 ? deadline_s : DEADLINE_S, p->why))
+        return kt__fail(err, KT_E_IO, "MPI does not start: %s", p->why);
+    if (kt__peers_size(p) <= KT__PEERS_MAX) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "%d processes are more than the %d that can share a model",
+                    kt__peers_size(p), KT__PEERS_MAX);
+}
+
+kt_status kt__peers_open(kt__peers **out, kt_error *err) {
+    *out = NULL;
+    if (kt__peers_launched() < 0) return KT_OK;
+    kt__peers *p = kt__calloc(1, sizeof *p);
+    if (!p) return kt__fail_nomem(err, "the job's processes", sizeof *p);
+    kt_status status = start_transport(p, err);
+    if (status != KT_OK) {
+        p->failed = true;
+        kt__peers_close(p);
+        return status;
+    }
+    *out = p;
+    return KT_OK;
+}
+
+/* MPI's threads and handlers stay: its library is never unloaded. */
+void kt__peers_close(kt__peers *p) {
+    if (!p) return;
+    if (p->state) p->transport->end(p->state, !p->failed);
+    kt__free(p);
+}
+
+/* ---- calls ---- */
+
+int kt__peers_rank(const kt__peers *p) {
+    return p->transport->rank(p->state);
+}
+int kt__peers_size(const kt__peers *p) {
+    return p->transport->size(p->state);
+}
+const char *kt__peers_host(const kt__peers *p, int rank) {
+    return p->transport->host(p->state, rank);
+}
+
+void kt__peers_gather(kt__peers *p, void *buf, const size_t *at) {
+    if (!p->failed) p->failed = !p->transport->gather(p->state, buf, at, p->why);
+}
+
+void kt__peers_broadcast(kt__peers *p, void *buf, size_t n) {
+    if (!p->failed) p->failed = !p->transport->broadcast(p->state, buf, n, p->why);
+}
+
+void kt__peers_fail(kt__peers *p, const char *why) {
+    if (p->failed) return;
+    p->failed = true;
+    strncpy(p->why, why, sizeof p->why - 1);
+}
+
+kt_status kt__peers_check(const kt__peers *p, kt_error *err) {
+    return p->failed ? kt__fail(err, KT_E_IO, "%s", p->why) : KT_OK;
+}

@@ -1,0 +1,35 @@
+/* The processes of a job, on one machine or several, that compute one model together.
+ *
+ * Owns: whether a launcher (mpirun) started this process as one of several, the transport, which is loaded then
+ * and not before, and the first failure: from that on nothing more is sent. Process 0 holds all requests; see
+ * engine/follow.c for the others. Knows neither models nor what is sent. One thread at a time. */
+#ifndef KT_PEERS_PEERS_H
+#define KT_PEERS_PEERS_H
+
+#include <kentang.h>
+#include <stddef.h>
+
+typedef struct kt__peers kt__peers;
+
+enum { KT__PEERS_MAX = 32 };
+
+/* This process' number in a launcher's job of several; -1: it is no such job. Loads nothing. */
+int kt__peers_launched(void);
+/* Joins them. *out NULL: there are no others. KT_E_UNSUPPORTED: no transport is installed. */
+kt_status kt__peers_open(kt__peers **out, kt_error *err) KT_CHECKED;
+/* Waits for the others to close, or, after a failure, ends the job. NULL is allowed. */
+void kt__peers_close(kt__peers *peers);
+
+int kt__peers_rank(const kt__peers *peers);
+int kt__peers_size(const kt__peers *peers);
+const char *kt__peers_host(const kt__peers *peers, int rank);
+
+/* As the transport's. After a failure the bytes are undefined, and further calls return at once. */
+void kt__peers_gather(kt__peers *peers, void *buf, const size_t *at);
+void kt__peers_broadcast(kt__peers *peers, void *buf, size_t n);
+/* The first failure, if there was one. */
+kt_status kt__peers_check(const kt__peers *peers, kt_error *err) KT_CHECKED;
+/* A failure that was found here: the others must not continue. */
+void kt__peers_fail(kt__peers *peers, const char *why);
+
+#endif
