@@ -1,6 +1,6 @@
 /* The store's inside: what its files share.
  *
- * Owns: the structure of kv/kv.h. kv.c makes it, and takes and gives back pages, their places
+ * Owns: the structure of kv/kv.h. kv_pages.c makes it, and takes and gives back pages, their places
  * and their f16 copies; kv_blocks.c copies pages from and to one piece of memory; kv_hold.c has what
  * tables hold of pages; kv_grow.c what they are given for positions to come, and what their batches
  * quantise; kv_table.c the rest of tables, and their recurrent states. Threads as kv/kv.h. */
@@ -61,7 +61,7 @@ static inline int32_t kt__pages_of(int64_t n_pos) {
     return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
 }
 
-/* ---- kv.c ---- */
+/* ---- kv_pages.c ---- */
 
 /* A page, without a place but in the form f16. */
 int32_t kt__store_page_take(kt__kv *kv);
