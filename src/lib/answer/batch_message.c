@@ -23,10 +23,6 @@ static bool is_placed(const kt_engine *engine) {
     return kt__kv_is_quantised(shape) || kt__kv_has_local_parts(shape);
 }
 
-static int32_t pages_of(int64_t n_pos) {
-    return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-}
-
 /* ---- process 0 ---- */
 
 static void put_where(kt__message *m, kt__kv_where where) {
@@ -37,7 +33,7 @@ static void put_where(kt__message *m, kt__kv_where where) {
 static void put_table(const kt_engine *engine, const kt__seg *seg) {
     kt__message *m = &engine->model->ctx->message;
     const kt__kv_table *t = seg->table;
-    int32_t n = pages_of(seg->pos0 + seg->n_tok);
+    int32_t n = kt__pages_of(seg->pos0 + seg->n_tok);
     if (n > t->n_pages) n = t->n_pages;
     kt__message_put(m, n);
     kt__message_put_words(m, t->pages, (size_t)n);
@@ -157,7 +153,7 @@ static bool take_pages(kt_engine *engine, kt__led_pass *pass, int32_t n) {
 
 static bool take_table(kt_engine *engine, kt__led_pass *pass, const kt__seg *seg, kt__kv_table *t) {
     kt__message *m = &engine->model->ctx->message;
-    int32_t n = kt__message_take(m, pages_of(seg->pos0 + seg->n_tok),
+    int32_t n = kt__message_take(m, kt__pages_of(seg->pos0 + seg->n_tok),
                                  (int32_t)kt__kv_n_ids(engine->kv));
     *t = (kt__kv_table){.n_pages = n, .cap = n};
     if (m->bad || !take_pages(engine, pass, n)) return false;

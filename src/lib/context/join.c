@@ -8,7 +8,7 @@ kt_status kt_ctx_join(kt_ctx *ctx, kt_error *err) {
     if (ctx->split.peers) return KT_OK;
     KT__STEP(kt__peers_open(&peers, err));
     if (!peers) return KT_OK;
-    kt__division_init(&ctx->split, peers, NULL);
+    kt__division_init(&ctx->split, peers);
     kt__log_line(&ctx->log, KT_LOG_INFO, "process %d of %d, on %s", ctx->split.rank,
                  ctx->split.size, kt__peers_host(peers, ctx->split.rank));
     return KT_OK;

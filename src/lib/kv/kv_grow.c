@@ -25,14 +25,7 @@ void kt__store_unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     if (!kv->copies) kt__store_give_local(kv, own);
     kt__kv_page_copy(kv, old, own);
     if (kv->copied) kv->copied(kv->copied_user, old, own);
-    if (table->window_from <= index && index < table->window_to && kv->local_slots) {
-        kt__slot_hold(kv->local_slots, own);
-        kt__slot_let_go(kv->local_slots, old, false);
-    }
-    if (table->f16_from <= index && index < table->f16_to) {
-        kt__f16_copy_hold(kv->copies, own);
-        kt__f16_copy_let_go(kv->copies, old);
-    }
+    kt__store_move_holds(kv, table, index, own);
     table->pages[index] = own;
     kt__kv_page_drop(kv, old);
 }
@@ -216,7 +209,7 @@ static kt_status fail_states(kt_error *err) {
 
 kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                                kt__kv_growth how, kt_error *err) {
-    int32_t need = (int32_t)((n_new + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    int32_t need = kt__pages_of(n_new);
     int32_t last = (int32_t)(n_old / KT__PAGE_POS);
     assert(need <= table->cap);
     bool within = n_new > n_old && n_old % KT__PAGE_POS != 0;
@@ -243,8 +236,7 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     while (table->n_pages < need) table->pages[table->n_pages++] = kt__store_page_take(kv);
     if (!kv->copies) give_places(kv, table, first_local(kv, n_new, how), from, to);
     if (n_new > n_old)
-        kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_old),
-                              kt__pages_of(n_new));
+        kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_old), need);
     if (!kv->copies) return KT_OK;
     give_f16(kv, table, n_old, n_new, how);
     plan_quantising(kv, table, n_old, n_new, how);

@@ -3,9 +3,9 @@
 /* ---- the f16 copies that a table holds ---- */
 
 /* The pages from..to-1, which may be none, and page 0 if it is read in f16, instead of those so
- * far. / */
+ * far. */
 void kt__store_hold_f16(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
-    if (!kv->copies) return;
+    if (!kv->copies || (from == table->f16_from && to == table->f16_to)) return;
     bool first = kv->shape.first_f16 && from > 0;
     for (int32_t i = from; i < to; i++) kt__f16_copy_hold(kv->copies, table->pages[i]);
     if (first) kt__f16_copy_hold(kv->copies, table->pages[0]);
@@ -44,7 +44,7 @@ static bool is_before_cut(const kt__kv_table *table, int32_t index, int n_back) 
 
 /* The pages from..to-1, which may be none, instead of those so far. */
 void kt__store_hold_window(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
-    if (!kv->local_slots) return;
+    if (!kv->local_slots || (from == table->window_from && to == table->window_to)) return;
     for (int32_t i = from; i < to; i++) kt__slot_hold(kv->local_slots, table->pages[i]);
     for (int32_t i = table->window_from; i < table->window_to; i++) {
         int32_t page = table->pages[i];
@@ -53,6 +53,20 @@ void kt__store_hold_window(kt__kv *kv, kt__kv_table *table, int32_t from, int32_
     }
     table->window_from = from;
     table->window_to = to;
+}
+
+void kt__store_move_holds(kt__kv *kv, const kt__kv_table *table, int32_t index, int32_t page) {
+    bool f16 = (table->f16_from <= index && index < table->f16_to) ||
+               (table->holds_first && index == 0);
+    bool window = table->window_from <= index && index < table->window_to;
+    if (kv->local_slots && window) {
+        kt__slot_hold(kv->local_slots, page);
+        kt__slot_let_go(kv->local_slots, table->pages[index], false);
+    }
+    if (kv->copies && f16) {
+        kt__f16_copy_hold(kv->copies, page);
+        kt__f16_copy_let_go(kv->copies, table->pages[index]);
+    }
 }
 
 /* After the last page that a query after n_pos positions reads in a place of a layer with a

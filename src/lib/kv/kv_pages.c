@@ -259,6 +259,7 @@ void kt__store_move_place(kt__kv *kv, int32_t from, int32_t to) {
     kv->n_kept -= is_only_kept(kv, from);
     kv->place_of[to] = kv->place_of[from];
     kv->quantised[to] = quantised;
+    if (kt__store_has_local(kv, from)) kt__slot_move(kv->local_slots, from, to);
     kv->place_of[from] = KT__NO_PLACE;
     kv->quantised[from] = 0;
     kv->n_kept += is_only_kept(kv, to);

@@ -57,10 +57,6 @@ static inline bool kt__store_is_shared(const kt__kv *kv, int32_t page) {
     return kv->refs[page] - kv->kept[page] > 1;
 }
 
-static inline int32_t kt__pages_of(int64_t n_pos) {
-    return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-}
-
 /* ---- kv_pages.c ---- */
 
 /* A page, without a place but in the form f16. */
@@ -82,6 +78,8 @@ void kt__store_take_f16(kt__kv *kv, int32_t page, kt__f16_copy_kind kind);
 void kt__store_hold_f16(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to);
 /* The same of their parts in layers with a window. */
 void kt__store_hold_window(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to);
+/* What the table holds of its index-th page, it holds of another one, which takes its place. */
+void kt__store_move_holds(kt__kv *kv, const kt__kv_table *table, int32_t index, int32_t page);
 /* Whether a sequence that continues at one of the table's cuts will read the page in f16. */
 bool kt__store_is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_t index);
 /* Of the first n_pos positions, the last page that a query after them reads quantised and that is

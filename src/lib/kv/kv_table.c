@@ -5,11 +5,11 @@
 #include "kv/kv_store.h"
 
 kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) {
-    int64_t cap = (max_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    int32_t cap = kt__pages_of(max_pos);
     *table = (kt__kv_table){0};
     table->pages = kt__calloc((size_t)cap, sizeof *table->pages);
     if (!table->pages) return kt__fail_nomem(err, "a block table", (size_t)cap * sizeof(int32_t));
-    table->cap = (int32_t)cap;
+    table->cap = cap;
     return KT_OK;
 }
 
@@ -97,20 +97,16 @@ void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t 
     bool moves = kt__kv_page_has_f16(kv, own) && !kt__kv_page_has_f16(kv, page);
     bool quantises = kv->copies && kt__store_is_quantised(kv, own) &&
                      !kt__store_is_quantised(kv, page);
-    bool held = kv->copies && table->f16_from <= index && index < table->f16_to;
-    held |= table->holds_first && index == 0;
-    bool local = kv->local_slots && kt__store_has_local(kv, own) && !kt__store_has_local(kv, page);
+    bool local = kt__store_has_local(kv, own) && !kt__store_has_local(kv, page);
     if ((moves || quantises || local) && kv->refs[own] > 1) return;
-    if (quantises) kt__store_move_place(kv, own, page);
-    if (kv->local_slots && kt__store_has_local(kv, own) && !kt__store_has_local(kv, page))
+    if (quantises) {
+        kt__store_move_place(kv, own, page);
+    } else if (local) {
         kt__slot_move(kv->local_slots, own, page);
+    }
     if (moves) {
         kt__f16_copy_drop(kv->copies, page);
         kt__f16_copy_move(kv->copies, own, page);
-    }
-    if (held) {
-        kt__f16_copy_hold(kv->copies, page);
-        kt__f16_copy_let_go(kv->copies, own);
     }
     kt__kv_table_set(kv, table, index, page);
 }
@@ -118,20 +114,17 @@ void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t 
 void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {
     assert(index <= table->n_pages && index < table->cap);
     kt__kv_page_ref(kv, page);
-    if (table->window_from <= index && index < table->window_to && kv->local_slots) {
-        kt__slot_hold(kv->local_slots, page);
-        kt__slot_let_go(kv->local_slots, table->pages[index], false);
-    }
     if (index == table->n_pages) {
         table->n_pages++;
     } else {
+        kt__store_move_holds(kv, table, index, page);
         kt__kv_page_drop(kv, table->pages[index]);
     }
     table->pages[index] = page;
 }
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
-    int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    int32_t n = kt__pages_of(n_pos);
     assert(dst->n_pages == 0 && n <= dst->cap &&
            (kv->copies || kv->states || kv->local_slots || n <= src->n_pages));
     if (n > src->n_pages) n = src->n_pages; /* what is computed again before it is read */

@@ -440,9 +440,9 @@ static bool is_first_f16(const kt__prefix *p, int32_t index) {
 static bool load_quantised(kt__prefix *p, const kt__kv_block *block, kt__kv_table *table) {
     int32_t e = prefix_find(p, block), page = table->pages[block->index];
     int32_t known = e == NONE ? NONE : p->entries[e].page;
-    bool has_local = known != NONE &&
-                     (kt__kv_page_has_local(p->kv, known) || !kt__kv_page_has_local(p->kv, page));
-    if (has_local && kt__kv_page_is_quantised(p->kv, known)) {
+    bool whole = known != NONE && kt__kv_page_is_quantised(p->kv, known) &&
+                 (kt__kv_page_has_local(p->kv, known) || !kt__kv_page_has_local(p->kv, page));
+    if (whole) {
         kt__kv_table_set(p->kv, table, block->index, known);
         return true;
     }

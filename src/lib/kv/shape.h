@@ -14,6 +14,11 @@ enum {
     KT__MIGRATION_PAGES = 4 /* that leave a tail together: 64 positions */
 };
 
+/* That hold the first n_pos positions. */
+static inline int32_t kt__pages_of(int64_t n_pos) {
+    return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+}
+
 /* A layer's heads. */
 typedef struct kt__kv_heads {
     int n, dim_k, dim_v;
@@ -85,8 +90,7 @@ static inline bool kt__kv_reads_f16_ends(const kt__kv_shape *shape) {
  * the i-th is. */
 static inline int32_t kt__kv_n_end_pages(const kt__kv_shape *shape, int64_t n_pos) {
     int32_t from = kt__kv_tail_from(shape, n_pos);
-    return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS) - from +
-           (shape->first_f16 && from > 0);
+    return kt__pages_of(n_pos) - from + (shape->first_f16 && from > 0);
 }
 
 static inline int32_t kt__kv_end_page(const kt__kv_shape *shape, int64_t n_pos, int32_t i) {

@@ -78,10 +78,13 @@ static size_t split_floats(const head_sizes *h, void *n_tasks) {
     return tasks * (size_t)h->n_q * ((size_t)h->dim_v + 2);
 }
 
-/* Room for the splits of a few tiles at the longest context; touched only when used. */
+/* Room for the splits of a few tiles at the longest context, or for a row of scores of each thread;
+ * touched only when used. */
 static size_t partial_floats(const kt__dev_limits *lim, int n_threads) {
     size_t n_split = (size_t)(lim->n_ctx / KT__SPLIT_POS + 2), tasks = (size_t)n_threads * 4;
-    return n_split * most_of_heads(lim, split_floats, &tasks);
+    size_t splits = n_split * most_of_heads(lim, split_floats, &tasks);
+    size_t rows = (size_t)n_threads * (size_t)lim->n_ctx;
+    return lim->plain_attention && rows > splits ? rows : splits;
 }
 
 static size_t gather_bytes(const kt__dev_limits *lim) {
@@ -160,8 +163,6 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);
     dev->scratch = kt__pages_alloc(dev->scratch_bytes);
     dev->partial_floats = partial_floats(limits, kt__pool_size(pool));
-    size_t rows = (size_t)kt__pool_size(pool) * (size_t)limits->n_ctx;
-    if (limits->plain_attention && dev->partial_floats < rows) dev->partial_floats = rows;
     dev->partial_bytes = dev->partial_floats * sizeof(float);
     dev->partial = kt__pages_alloc(dev->partial_bytes);
     dev->stage_bytes = stage_bytes(limits);

@@ -57,8 +57,6 @@ static inline uint8_t *kt__dev_gather_room(const kt__dev *dev, int worker) {
     return (uint8_t *)kt__dev_tile(dev, worker) + dev->tile_bytes;
 }
 
-void kt__cpu_attention_plain(kt__dev *dev, const kt__attention *desc);
-
 /* Heads and tiles of the attention, for sizing and for work. */
 static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
@@ -175,6 +173,7 @@ void kt__glu_few(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int ro
 /* The unit of KT__GLU_ROWS rows from row0 on for tokens [tok0, tok1), into columns of out. */
 void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
                   int tok1, kt__acts *out, int worker);
+
 /* ---- split_ops.c: of a device that has a part of every matrix ---- */
 void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
@@ -189,6 +188,7 @@ void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_g
 void kt__cpu_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
+void kt__cpu_attention_plain(kt__dev *dev, const kt__attention *desc);
 void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,
                    float scale, float *out);
 bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,

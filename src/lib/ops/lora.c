@@ -208,9 +208,9 @@ static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__
 
 void kt__dev_lora_add(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
                       int n_row, int tok0, int n_tok, float *out, size_t ld_out, int worker) {
-    kt__low_rank term = {.n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
+    kt__low_rank term = {
+        .first = row0, .n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
     if (!terms) return;
-    term.first = terms->first[site] + row0;
     int64_t begin_ns = begin_lora(worker);
     if (site == KT__SITE_GATE) term.next = kt__dev_lora_next(terms, KT__SITE_UP, row0, n_tok, NULL);
     wait_for_u(dev);
@@ -228,9 +228,7 @@ const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site
             const kt__lora_b *b = &block_of(terms, &rows->uses[i])->b[site];
             size_t panel = (size_t)b->rank * KT__PANEL_ROWS;
             if (b->rank)
-                return (const uint8_t *)(b->panels +
-                                         (size_t)((terms->first[site] + row0) / KT__PANEL_ROWS) *
-                                             panel);
+                return (const uint8_t *)(b->panels + (size_t)(row0 / KT__PANEL_ROWS) * panel);
         }
     }
     return otherwise;

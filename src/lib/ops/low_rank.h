@@ -98,7 +98,6 @@ typedef struct kt__lora_terms {
     /* The input's f32 rows, where u is made by the operation that adds with it; NULL: it is
      * there. */
     const struct kt__acts *acts;
-    int first[KT__SITES]; /* rows of each B before those of the products at hand */
 } kt__lora_terms;
 
 /* Whether a row's adapter reads this input; terms may be NULL. */

@@ -1,20 +1,13 @@
 #include "ops/split.h"
 
-void kt__division_init(kt__division *split, kt__peers *peers, const double *weights) {
-    double sum = 0.0, before = 0.0;
+void kt__division_init(kt__division *split, kt__peers *peers) {
     *split = (kt__division){
         .peers = peers, .rank = kt__peers_rank(peers), .size = kt__peers_size(peers)};
-    for (int r = 0; r < split->size; r++) sum += weights ? weights[r] : 1.0;
-    for (int r = 0; r < split->size; r++) {
-        split->upto[r] = before / sum;
-        before += weights ? weights[r] : 1.0;
-    }
-    split->upto[split->size] = 1.0;
 }
 
 int kt__division_row(const kt__division *split, int n, int unit, int rank) {
     int units = (n + unit - 1) / unit;
-    int64_t row = (int64_t)(split->upto[rank] * units + 0.5) * unit;
+    int64_t row = (int64_t)((double)rank / split->size * units + 0.5) * unit;
     return row < n ? (int)row : n;
 }
 

@@ -10,11 +10,10 @@
 typedef struct kt__division {
     kt__peers *peers;
     int rank, size;
-    double upto[KT__PEERS_MAX + 1]; /* shares before each process', ascending from 0 to 1 */
 } kt__division;
 
-/* weights: [size of the job] what each is to have; NULL: the same. */
-void kt__division_init(kt__division *split, kt__peers *peers, const double *weights);
+/* Everybody has the same share. */
+void kt__division_init(kt__division *split, kt__peers *peers);
 
 /* The first of n rows that is a process', in whole units; of process `size`: n. */
 int kt__division_row(const kt__division *split, int n, int unit, int rank);

@@ -1,7 +1,9 @@
 /* Operations of a process that has a part of each matrix: its rows, then everybody's results.
  *
  * Where a token's results are one row, they are exchanged in their place; else each process' columns are packed into
- * a stage, exchanged and put in their places. Whatever has no operation here is computed by every process alike. */
+ * a stage, exchanged and put in their places. Whatever has no operation here is computed by every process alike.
+ * No row has an adapter: answer/batch_message.c refuses them. */
+#include <assert.h>
 #include <string.h>
 
 #include "ops/dev.h"
@@ -78,6 +80,7 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                       float *out, size_t ld_out) {
     const kt__division *split = dev->limits.split;
+    assert(!lora);
     if (w->n_row < split->size * KT__ROWS_ITEM) { /* a message takes longer */
         kt__cpu_matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
         return;
@@ -86,11 +89,8 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
     int first = c.before[split->rank], n = own_columns(split, &c);
     if (n > 0) {
         kt__weight own = kt__weight_rows(w, first, n);
-        kt__lora_terms terms = {0};
-        if (lora) terms = *lora;
-        terms.first[site] = first;
-        kt__cpu_matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first),
-                       lora ? &terms : NULL, site, out + first, ld_out);
+        kt__cpu_matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first), NULL,
+                       site, out + first, ld_out);
     }
     exchange_rows(dev, &c, acts->n_tok, out, ld_out);
 }
@@ -101,7 +101,7 @@ static kt__weight head_rows(const kt__weight *w, int head0, int n_head, int dim)
     return w->data ? kt__weight_rows(w, head0 * dim, n_head * dim) : *w;
 }
 
-static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h, kt__lora_terms *terms) {
+static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h) {
     kt__qkv own = *d;
     int q0 = h.q0 * d->head_dim_k, k0 = h.kv0 * d->head_dim_k, v0 = h.kv0 * d->head_dim_v;
     own.n_head = h.n_q;
@@ -118,21 +118,15 @@ static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h, kt__lora_terms 
     own.ld_q_rows = (size_t)(d->n_head * d->head_dim_k);
     own.ld_k_rows = (size_t)(d->n_head_kv * d->head_dim_k);
     own.ld_v_rows = (size_t)(d->n_head_kv * d->head_dim_v);
-    if (!d->lora) return own;
-    *terms = *d->lora;
-    terms->first[KT__SITE_Q] = q0;
-    terms->first[KT__SITE_K] = k0;
-    terms->first[KT__SITE_V] = v0;
-    own.lora = terms;
     return own;
 }
 
 void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     const kt__division *split = dev->limits.split;
     kt__division_heads h = kt__division_heads_of(split, desc->n_head, desc->n_head_kv, split->rank);
-    kt__lora_terms terms;
+    assert(!desc->lora);
     if (h.n_q == 0) return;
-    kt__qkv own = own_heads(desc, h, &terms);
+    kt__qkv own = own_heads(desc, h);
     kt__cpu_qkv(dev, acts, &own);
 }
 
@@ -272,6 +266,7 @@ static int glu_unit_of(const kt__acts *out) {
 void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
     const kt__division *split = dev->limits.split;
     int n_row = desc->gate.n_row, unit = glu_unit_of(out);
+    assert(!desc->lora);
     if (n_row < split->size * unit) {
         kt__cpu_glu(dev, acts, desc, out);
         return;
@@ -281,7 +276,6 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     own.gate.n_row = own.up.n_row = c.before[split->rank + 1];
     unit_job job = {dev, &own, acts, out, c.before[split->rank]};
     out->n_tok = acts->n_tok;
-    (void)kt__dev_down_begin(dev, desc->lora, KT__SITE_GATE, false);
     int64_t units = (own_columns(split, &c) + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
     kt__pool_run(dev->pool, units, 1, own_units, &job);
     exchange_acts(dev, &c, out);

@@ -237,11 +237,9 @@ static void load_to_end(kt__runner *r, kt__work *w, int64_t until_us) {
     if (!w->load_failed) count_loaded(r, w, w->task.n_done);
 }
 
-static void op_load(void *user, kt__task *task, int64_t until_us) {
-    kt__runner *r = user;
-    kt__work *w = kt__work_of(task);
-    if (w->n_load > 0) load_to_end(r, w, until_us);
-    while (task->loading && !w->n_load && kt__now_us() < until_us) {
+static void load_blocks(kt__runner *r, kt__work *w, int64_t until_us) {
+    kt__task *task = &w->task;
+    while (task->loading && kt__now_us() < until_us) {
         task->loading = kt__prefix_load(r->engine->prefix, &w->cursor, w->state->tokens,
                                         n_findable(task), &w->state->table);
         if (!task->loading) break;
@@ -249,6 +247,16 @@ static void op_load(void *user, kt__task *task, int64_t until_us) {
         count_loaded(r, w, KT__PAGE_POS);
     }
     if (!task->loading) own_loaded_end(r, w);
+}
+
+static void op_load(void *user, kt__task *task, int64_t until_us) {
+    kt__runner *r = user;
+    kt__work *w = kt__work_of(task);
+    if (w->n_load > 0) {
+        load_to_end(r, w, until_us);
+    } else {
+        load_blocks(r, w, until_us);
+    }
     atomic_store(&w->n_computed, task->n_done);
     if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
 }

@@ -35,8 +35,12 @@ double kt__profile_sum_ms(const kt_profile *profile) {
     return sum;
 }
 
+static double share_of(double ms, double all_ms) {
+    return all_ms > 0 ? ms / all_ms : 0;
+}
+
 static double share_of_wall(const kt__profile_report *r, double ms) {
-    return r->wall_ms > 0 ? ms / r->wall_ms : 0;
+    return share_of(ms, r->wall_ms);
 }
 
 /* The largest row without rows below it. */
@@ -85,10 +89,6 @@ static void take_shares(const kt__profile_report *r, size_t division, shares *ou
     if (out->n > MOST_SHARES) out->n = MOST_SHARES;
 }
 
-static double share_of(double ms, double all_ms) {
-    return all_ms > 0 ? 100 * ms / all_ms : 0;
-}
-
 static void print_shares(const kt__profile_report *r, size_t division) {
     const kt_profile *p = &r->profile;
     shares s;
@@ -98,8 +98,8 @@ static void print_shares(const kt__profile_report *r, size_t division) {
     for (size_t i = 0; i < s.n; i++) {
         snprintf(name, sizeof name, "%s %zu", divisions[division].name, i);
         fprintf(stderr, "    %-24s%12.2f ms%6.1f%%%12.2f ms%6.1f%%\n", name, s.prefill_ms[i],
-                share_of(s.prefill_ms[i], p->prefill.total_ms), s.decode_ms[i],
-                share_of(s.decode_ms[i], p->decode.total_ms));
+                100 * share_of(s.prefill_ms[i], p->prefill.total_ms), s.decode_ms[i],
+                100 * share_of(s.decode_ms[i], p->decode.total_ms));
     }
 }
 
