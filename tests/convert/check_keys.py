@@ -304,4 +304,19 @@ k = convert(fresh("gemma3-vision")[0])
 check("vision left out", any("vision" in t for t in k.tensors), False)
 check("local base", (k.keys["gemma3.rope.freq_base"], k.keys["gemma3.rope.freq_base_swa"]), (1e6, 1e4))
 check("rows without a token", k.tensors["token_embd.weight"][0][1], len(k.keys["tokenizer.ggml.tokens"]))
+# layers of two kinds
+folder, n = fresh("gemma4")
+edit(folder, "generation_config.json", lambda c: c.update(suppress_tokens=[7, n - 1, 100000]))
+k = convert(folder)
+check("widths and heads of each layer", (k.keys["gemma4.feed_forward_length"], k.keys["gemma4.attention.head_count_kv"]),
+      ([512] * 4 + [1024] * 3, [1] * 7))
+check("heads of two sizes", [k.keys["gemma4." + name] for name in (
+    "attention.key_length", "attention.key_length_swa", "rope.dimension_count", "rope.dimension_count_swa")], [96, 64, 96, 64])
+check("keys of other layers", [(f"blk.{i}.attn_k.weight" in k.tensors) for i in range(7)], [True] * 4 + [False] * 3)
+check("merges over letters", (k.keys["tokenizer.ggml.model"], "tokenizer.ggml.merges" in k.keys, "tokenizer.ggml.scores" in k.keys),
+      ("gemma4", True, False))
+check("ends and suppressed tokens", (k.keys["kentang.eos_ids"], k.keys["tokenizer.ggml.suppress_tokens"]), ([1, n - 1], [7, n - 1]))
+k = convert(fresh("gemma4-experts")[0])
+check("heads of each layer", k.keys["gemma4.attention.head_count_kv"], [4] * 5 + [2] * 2)
+check("values of keys", [(f"blk.{i}.attn_v.weight" in k.tensors) for i in range(7)], [True] * 5 + [False] * 2)
 sys.exit(failed > 0)

@@ -349,4 +349,12 @@ refused("an expert too many", "by config.json it is [5, 256]", lambda: edit("con
 refused("more experts used than there are", "more than there are", lambda: edit("config.json", num_experts_per_tok=7))
 refused("shares of all", "sum to 1", lambda: edit("config.json", norm_topk_prob=False))
 refused("dense layers", "in every layer", lambda: edit("config.json", mlp_only_layers=[0]))
+fresh(models.write, {**models.MODELS["gemma4"], "files": 1})
+refused("all layers' keys shared", "num_kv_shared_layers", lambda: edit("config.json", text_config__num_kv_shared_layers=7))
+refused("keys of a kind shared alone", "leaves no layer of one kind", lambda: edit("config.json", text_config__num_kv_shared_layers=4))
+refused("rotated more than whole", "partial_rotary_factor", lambda: edit(
+    "config.json", text_config__rope_parameters__full_attention__partial_rotary_factor=1.5))
+refused("a layer's own embeddings of another width", "by config.json it is", lambda: edit("config.json", text_config__hidden_size_per_layer_input=64))
+fresh(models.write, models.MODELS["gemma4-experts"])
+refused("more experts used than gemma4 has", "top_k_experts", lambda: edit("config.json", top_k_experts=6))
 sys.exit(failed > 0)

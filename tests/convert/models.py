@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 import folders
+import gemma4
 import mixtures
 
 D, FF, LAYERS = 256, 512, 2
@@ -201,6 +202,21 @@ MODELS |= {
                           **{k: v for k, v in QWEN35.items() if k not in ("rope_parameters", "attn_output_gate")}, **QWEN35_MOE, **QWEN35_LAYERS,
                           "partial_rotary_factor": 0.25, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}),
 }
+GEMMA4 = {"head_dim": 64, "sliding_window": 32, "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0,
+          "rope_parameters": {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
+G4 = ("<bos>", "<eos>", "<unk>", "<pad>", "<turn|>")
+MODELS |= {
+    "gemma4": spec("Gemma4ForConditionalGeneration", "gemma4", layers=7, heads=4, kv=1, tied=True, window=32, files=2, spm=(G4, False, {"json"}),
+                   rename=("model.", "model.language_model."), nested=("gemma4", "gemma4_text"), drop=["rope_theta", "tie_word_embeddings"],
+                   config={**GEMMA4, "global_head_dim": 96, "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 32,
+                           "use_bidirectional_attention": "vision",
+                           "layer_types": ["sliding_attention"] * 3 + ["full_attention"] + ["sliding_attention"] * 2 + ["full_attention"]}),
+    "gemma4-experts": spec("Gemma4ForCausalLM", "gemma4", layers=7, heads=8, kv=4, tied=True, window=32, spm=(G4, False, {"json"}), experts=(5, 2),
+                           ff=96, drop=["rope_theta"], config={**GEMMA4, "head_dim": 32, "global_head_dim": 64, "attention_k_eq_v": True,
+                                                               "num_global_key_value_heads": 2, "enable_moe_block": True, "num_experts": 5,
+                                                               "top_k_experts": 2, "moe_intermediate_size": 96, "hidden_size_per_layer_input": 0}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -271,6 +287,8 @@ def hybrid_weights(m, w, i, matrix, vector):
 
 def weights(m, seed):
     """{name in the folder: f32 array}, in the names of the class, without prefix."""
+    if m["kind"] == "gemma4":
+        return gemma4.weights(m, D, FF, seed)
     rng = np.random.default_rng(seed)
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
     post_only = m["kind"] in ("exaone4", "olmo2")
@@ -369,7 +387,7 @@ def config(m, n_tokens):
     types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
              "Qwen3ForCausalLM": "qwen3", "Qwen3Model": "qwen3", "Qwen3ForSequenceClassification": "qwen3",
              "Gemma3TextModel": "gemma3_text", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
-             "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
+             "Gemma3ForConditionalGeneration": "gemma3", "Gemma4ForConditionalGeneration": "gemma4", "Gemma4ForCausalLM": "gemma4_text", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
@@ -746,6 +764,8 @@ def states(m, w, ids, both=False):
 
 def logits(m, w, ids):
     """Of the last token."""
+    if m["kind"] == "gemma4":
+        return gemma4.logits(m, w, ids)
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]
     divisor = divisor / m["config"].get("lm_head_multiplier", 1.0)

@@ -217,6 +217,8 @@ static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
         const char *whole, *text;
     } presets[] = {{"gemma3", "gemma3_text"},
+                   {"gemma4", "gemma4_text"},
+                   {"gemma4_unified", "gemma4_unified_text"},
                    {"mistral3", "mistral"},
                    {"qwen3_5", "qwen3_5_text"},
                    {"qwen3_5_moe", "qwen3_5_moe_text"}};
@@ -249,7 +251,7 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
 /* ---- what the architecture cannot express ---- */
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
-    const char *want = c->arch & KT__HF_GEMMA                     ? "gelu_pytorch_tanh"
+    const char *want = c->arch & (KT__HF_GEMMA | KT__HF_GEMMA4)   ? "gelu_pytorch_tanh"
                        : c->arch & (KT__HF_BERTS | KT__HF_MODERN) ? "gelu"
                        : c->arch & KT__HF_NOMIC                   ? "swiglu"
                                                                   : "silu";
@@ -334,6 +336,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch == KT__HF_FALCONH1) KT__TRY(kt__hf_mamba_read(c, err));
     if (c->arch & KT__HF_NEMOTRONS) KT__TRY(kt__hf_parts_read(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
+    if (c->arch == KT__HF_GEMMA4) KT__TRY(kt__hf_kinds_check(c, err));
 out:
     return status;
 }
@@ -343,6 +346,7 @@ out:
 static kt_status derive_values(kt__hf_config *c, kt_error *err) {
     if (c->arch == KT__HF_DEEPSEEK) return kt__hf_latent_derive(c, err);
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
+    if (c->arch == KT__HF_GEMMA4) KT__STEP(kt__hf_kinds_derive(c, err));
     if (c->n_head % c->n_head_kv != 0)
         return kt__hf_refuse(c, "num_key_value_heads", "does not divide the number of heads", err);
     if (c->head_dim == KT__HF_NONE && c->d_model % c->n_head != 0)
@@ -443,6 +447,7 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     if (c->arch & (KT__HF_EXPERTS | KT__HF_NEMOTRONM)) kt__hf_experts_put(c, w);
     if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
+    if (c->arch == KT__HF_GEMMA4) kt__hf_kinds_put(c, w);
     if (c->arch & KT__HF_ALL_MAMBAS) kt__hf_mamba_put(c, w);
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);

@@ -41,7 +41,8 @@ typedef enum kt__hf_rope_kind {
     KT__HF_ROPE_LINEAR,
     KT__HF_ROPE_YARN,
     KT__HF_ROPE_LLAMA3,
-    KT__HF_ROPE_LONGROPE
+    KT__HF_ROPE_LONGROPE,
+    KT__HF_ROPE_PROPORTIONAL
 } kt__hf_rope_kind;
 
 typedef struct kt__hf_rope {
@@ -52,7 +53,7 @@ typedef struct kt__hf_rope {
     double temperature; /* growth of queries beyond orig_ctx */
     double log_multiplier;
     int64_t orig_ctx; /* KT__HF_NONE: absent */
-    int n_factors;    /* divisors of the frequencies: llama3, longrope */
+    int n_factors;    /* divisors of the frequencies: llama3, longrope, proportional */
     float factors[KT__HF_MAX_FACTORS], short_factors[KT__HF_MAX_FACTORS];
 } kt__hf_rope;
 
@@ -67,18 +68,20 @@ typedef struct kt__hf_config {
         window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
-        attention_every, mamba_expand, mamba_inner, mamba_head;
+        attention_every, mamba_expand, mamba_inner, mamba_head, global_head_dim, n_head_kv_global,
+        n_shared_kv, d_layer_input;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
     int64_t n_rot;
-    bool tied;                         /* tie_word_embeddings */
-    bool ranks;                        /* a classifier is its head */
-    int pooling;                       /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */
-    bool has_head_keys;                /* head_dim is not d_model / n_head */
-    bool has_locals;                   /* the file gets a flag for each layer: */
-    bool local[KT__HF_MAX_LAYERS];     /* it attends through the sliding window */
-    char parts[KT__HF_MAX_LAYERS];     /* of NEMOTRONS: M, *, - or E */
-    bool recurrent[KT__HF_MAX_LAYERS]; /* it has a state and no attention */
+    bool tied;                               /* tie_word_embeddings */
+    bool ranks;                              /* a classifier is its head */
+    int pooling;                             /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */
+    bool has_head_keys;                      /* head_dim is not d_model / n_head */
+    bool has_locals;                         /* the file gets a flag for each layer: */
+    bool local[KT__HF_MAX_LAYERS];           /* it attends through the sliding window */
+    char parts[KT__HF_MAX_LAYERS];           /* of NEMOTRONS: M, *, - or E */
+    bool recurrent[KT__HF_MAX_LAYERS];       /* it has a state and no attention */
+    int64_t local_head_dim, local_n_head_kv; /* of GEMMA4: of layers with a window */
     kt__hf_rope rope;
 } kt__hf_config;
 
@@ -112,6 +115,18 @@ bool kt__hf_is_dense(const kt__hf_config *config, int64_t layer);
 /* Sizes of heads. */
 kt_status kt__hf_latent_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_latent_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+/* config_kinds.c: layers of two kinds, with heads of their own. */
+/* A layer's own sizes. */
+typedef struct kt__hf_layer {
+    int64_t d_ff, n_head_kv, head_dim;
+    bool has_keys, has_values; /* matrices for them */
+} kt__hf_layer;
+kt__hf_layer kt__hf_layer_of(const kt__hf_config *config, int64_t layer);
+/* Sizes of heads; then, once it is known which layers have a window, what the format implies. */
+kt_status kt__hf_kinds_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
+kt_status kt__hf_kinds_check(const kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_kinds_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_parts.c: models whose layers have one part each. */
 /* Which of the two architectures; the parts, and what the formats imply of them. */

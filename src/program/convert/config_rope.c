@@ -10,9 +10,13 @@
 static const struct {
     const char *name;
     kt__hf_rope_kind kind;
-} kinds[] = {{"default", KT__HF_ROPE_PLAIN},     {"linear", KT__HF_ROPE_LINEAR},
-             {"yarn", KT__HF_ROPE_YARN},         {"llama3", KT__HF_ROPE_LLAMA3},
-             {"longrope", KT__HF_ROPE_LONGROPE}, {"su", KT__HF_ROPE_LONGROPE}};
+} kinds[] = {{"default", KT__HF_ROPE_PLAIN},
+             {"linear", KT__HF_ROPE_LINEAR},
+             {"yarn", KT__HF_ROPE_YARN},
+             {"llama3", KT__HF_ROPE_LLAMA3},
+             {"longrope", KT__HF_ROPE_LONGROPE},
+             {"su", KT__HF_ROPE_LONGROPE},
+             {"proportional", KT__HF_ROPE_PROPORTIONAL}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static kt_status refuse_rope(const kt__hf_config *c, kt_error *err, const char *name,
@@ -105,6 +109,26 @@ static void fill_llama3(kt__hf_config *c, const json_t *rope) {
     }
 }
 
+/* A share of each head's pairs is rotated, as if all were; the others are rotated so slowly that they
+ * stay. */
+static kt_status read_proportional(kt__hf_config *c, const json_t *rope, kt_error *err) {
+    json_t *said = json_object_get(c->text, "partial_rotary_factor");
+    double share = json_is_number(said) ? json_number_value(said) : rope ? 1.0 : 0.25;
+    if (c->arch != KT__HF_GEMMA4)
+        return refuse_rope(c, err, "rope_type", "proportional is expected of gemma4 models alone");
+    if (rope && c->rope.kind == KT__HF_ROPE_PLAIN && share == 1.0) return KT_OK;
+    if (c->rope.kind != KT__HF_ROPE_PLAIN && c->rope.kind != KT__HF_ROPE_PROPORTIONAL)
+        return refuse_rope(c, err, "rope_type", "proportional is expected of a gemma4 model");
+    if (!(share > 0.0 && share <= 1.0))
+        return refuse_rope(c, err, "partial_rotary_factor", "a number up to 1 is expected");
+    c->rope.kind = KT__HF_ROPE_PROPORTIONAL;
+    c->rope.n_factors = (int)(c->head_dim / 2);
+    int64_t n = (int64_t)(share * (double)c->head_dim / 2.0);
+    float factor = c->rope.factor > 0.0 ? (float)c->rope.factor : 1.0f;
+    for (int i = 0; i < c->rope.n_factors; i++) c->rope.factors[i] = i < n ? factor : 1e30f;
+    return KT_OK;
+}
+
 static kt_status read_list(const kt__hf_config *c, const json_t *rope, const char *name, float *out,
                            kt_error *err) {
     json_t *list = json_object_get(rope, name);
@@ -192,6 +216,8 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     if (scaled && !(c->rope.factor >= 1.0 && c->rope.factor <= 1e6))
         return refuse_rope(c, err, "factor", "a number from 1 to 1000000 is expected");
     if (c->arch == KT__HF_DEEPSEEK) return read_latent(c, rope, err);
+    if (c->arch == KT__HF_GEMMA4 || c->rope.kind == KT__HF_ROPE_PROPORTIONAL)
+        return read_proportional(c, rope, err);
     if (c->rope.kind == KT__HF_ROPE_LLAMA3) fill_llama3(c, rope);
     if (c->rope.kind == KT__HF_ROPE_YARN) {
         c->rope.attn_factor = yarn_attn_factor(rope, c->rope.factor);
@@ -225,7 +251,7 @@ void kt__hf_rope_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     const kt__hf_rope *r = &c->rope;
     bool scaled = r->kind == KT__HF_ROPE_LINEAR || r->kind == KT__HF_ROPE_YARN;
-    if (r->kind != KT__HF_ROPE_PLAIN && r->kind != KT__HF_ROPE_LLAMA3)
+    if (scaled || r->kind == KT__HF_ROPE_LONGROPE)
         kt__gguf_put_str(w, rope_key(c, "type", key), names[r->kind]);
     if (scaled) put_number(c, w, "factor", r->factor);
     put_number(c, w, "attn_factor", r->attn_factor);

@@ -29,7 +29,8 @@ enum { N_MAP = sizeof map / sizeof *map };
 
 /* The parts of a model that sees or hears, and buffers that old writers stored. */
 static const char *const other_parts[] = {
-    "vision_tower.", "multi_modal_projector.", "vision_model.", "audio_tower.", "visual.", "mtp."};
+    "vision_tower.", "multi_modal_projector.", "vision_model.", "audio_tower.",    "visual.",
+    "mtp.",          "embed_vision.",          "embed_audio.",  "vision_embedder."};
 static const char *const buffers[] = {"inv_freq",     "original_inv_freq", "cos_cached",
                                       "sin_cached",   "attention.bias",    "masked_bias",
                                       "position_ids", "token_type_ids",    "_extra_state"};
@@ -38,17 +39,19 @@ enum {
     N_BUFFERS = sizeof buffers / sizeof *buffers
 };
 
-static plan_sizes sizes_of(const kt__hf_config *c) {
-    return (plan_sizes){.q_rank = c->q_rank,
+static plan_sizes sizes_of(const kt__hf_config *c, int64_t layer) {
+    kt__hf_layer of = kt__hf_layer_of(c, layer);
+    return (plan_sizes){.d_layer_input = c->d_layer_input,
+                        .q_rank = c->q_rank,
                         .kv_rank = c->kv_rank,
                         .head_dim_k_full = c->nope_dim + c->rope_dim,
                         .head_dim_v_full = c->value_dim,
                         .d_model = c->d_model,
-                        .d_ff = c->d_ff,
+                        .d_ff = of.d_ff,
                         .n_head = c->n_head,
-                        .n_head_kv = c->n_head_kv,
-                        .head_dim_k = c->head_dim,
-                        .head_dim_v = c->head_dim,
+                        .n_head_kv = of.n_head_kv,
+                        .head_dim_k = of.head_dim,
+                        .head_dim_v = of.head_dim,
                         .n_expert = c->n_expert,
                         .d_ff_expert = c->d_ff_expert == KT__HF_NONE ? c->d_ff : c->d_ff_expert,
                         .d_ff_shared = c->d_ff_shared,
@@ -142,6 +145,19 @@ static bool is_of_other_part(const map_row *row, char part) {
     return is_plain_ff(row) && part != '-';
 }
 
+/* Of gemma4: experts and inputs of each layer that the model has not, keys and values that a layer
+ * takes from elsewhere. */
+static bool is_of_other_kind(const kt__hf_config *c, const map_row *row, int64_t layer) {
+    kt__hf_layer of = kt__hf_layer_of(c, layer);
+    if (row->rows == DIM_LAYER_INPUT || row->cols == DIM_LAYER_INPUT ||
+        row->rows == DIM_LAYER_INPUTS || row->cols == DIM_LAYER_INPUTS ||
+        strcmp(row->to, "blk.post_norm.weight") == 0)
+        return c->d_layer_input <= 0;
+    if (is_expert_tensor(row) || strstr(row->to, "_norm_")) return c->n_expert <= 0;
+    if (begins_with(row->to, "blk.attn_k")) return !of.has_keys;
+    return begins_with(row->to, "blk.attn_v") && !of.has_values;
+}
+
 /* Layers with experts have no plain feed-forward part; those with a state have no attention, and
  * the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
@@ -149,6 +165,7 @@ static bool is_of_other_layers(const planner *p, const map_row *row, int64_t lay
     if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
+    if (c->arch == KT__HF_GEMMA4) return is_of_other_kind(c, row, layer);
     if (c->arch == KT__HF_MODERN) return layer == 0 && !strcmp(row->to, "blk.attn_norm.weight");
     if (c->arch & KT__HF_NEMOTRONS) return is_of_other_part(row, c->parts[layer]);
     if (!(c->arch & KT__HF_RECURRENT)) return false;
@@ -257,7 +274,8 @@ static kt_status add_made(planner *p, const char *name, const float *values) {
 static kt_status add_rope_factors(planner *p) {
     const kt__hf_rope *rope = &p->config->rope;
     kt_status status = KT_OK;
-    if (rope->kind == KT__HF_ROPE_LLAMA3) KT__TRY(add_made(p, "rope_freqs.weight", rope->factors));
+    if (rope->kind == KT__HF_ROPE_LLAMA3 || rope->kind == KT__HF_ROPE_PROPORTIONAL)
+        KT__TRY(add_made(p, "rope_freqs.weight", rope->factors));
     if (rope->kind == KT__HF_ROPE_LONGROPE) {
         KT__TRY(add_made(p, "rope_factors_long.weight", rope->factors));
         KT__TRY(add_made(p, "rope_factors_short.weight", rope->short_factors));
@@ -388,10 +406,12 @@ static kt_status add_all(planner *p) {
     kt_status status = KT_OK;
     KT__TRY(add_outside(p, true));
     KT__TRY(add_rope_factors(p));
-    for (int64_t layer = 0; layer < p->config->n_layer; layer++)
+    for (int64_t layer = 0; layer < p->config->n_layer; layer++) {
+        p->sizes = sizes_of(p->config, layer);
         for (int i = 0; i < N_MAP; i++)
             if (is_of_layers(&map[i]) && map[i].archs & p->config->arch)
                 KT__TRY(add_mapped(p, &map[i], layer));
+    }
     KT__TRY(add_outside(p, false));
     KT__TRY(add_behind(p));
 out:
@@ -474,13 +494,31 @@ static bool is_unused_pooler(const planner *p, const char *name) {
            !(p->config->arch == KT__HF_BERT && p->config->ranks);
 }
 
+/* Keys and values of a layer that takes another's. */
+static bool is_shared_key(const planner *p, const char *name) {
+    static const char *const parts[] = {"self_attn.k_proj.weight", "self_attn.v_proj.weight",
+                                        "self_attn.k_norm.weight"};
+    const kt__hf_config *c = p->config;
+    int64_t layer = -1;
+    int n = 0;
+    name += kt__plan_prefix_len(name);
+    if (c->arch != KT__HF_GEMMA4 || sscanf(name, "layers.%" SCNd64 ".%n", &layer, &n) != 1 || !n ||
+        layer < c->n_layer - c->n_shared_kv || layer >= c->n_layer)
+        return false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(name + n, parts[i]) == 0) return true;
+    return false;
+}
+
 /* Every tensor of a file has a place, or is known to be dropped. */
 static kt_status check_shard(const planner *p, const kt__shard *shard, const kt__strmap *placed,
                              size_t *n_parts) {
     for (size_t i = 0; i < shard->st.n; i++) {
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
-        if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name)) continue;
+        if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name) ||
+            is_shared_key(p, t->name))
+            continue;
         if (!is_other_part(t->name) && !is_next_layer(p, t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
@@ -593,7 +631,7 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
                  .config = config,
                  .recipe = recipe,
                  .plan = out,
-                 .sizes = sizes_of(config),
+                 .sizes = sizes_of(config, 0),
                  .err = err};
     p.as_source = !recipe;
     p.sentence = sentence;

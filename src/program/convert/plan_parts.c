@@ -34,6 +34,7 @@ int64_t kt__plan_dim_of(const planner *p, plan_dim dim) {
     case DIM_TYPES: return p->config->n_types;
     case DIM_LABELS: return p->n_labels;
     case DIM_ONE_ROW: return 1;
+    case DIM_LAYER_INPUTS: return p->config->n_layer * p->config->d_layer_input;
     }
     return 1;
 }

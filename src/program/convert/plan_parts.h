@@ -16,7 +16,8 @@ typedef enum plan_dim {
     DIM_CTX,
     DIM_TYPES,
     DIM_LABELS,
-    DIM_ONE_ROW
+    DIM_ONE_ROW,
+    DIM_LAYER_INPUTS /* of all layers */
 } plan_dim;
 
 /* A config's numbers by the names that dims.def has for them. */

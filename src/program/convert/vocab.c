@@ -47,7 +47,8 @@ static kt_status find_method(kt__vocab *v, const char *path, kt_error *err) {
                        type ? type : "(none named)");
 }
 
-static kt_status read_json_kind(kt__vocab *v, const char *path, kt_error *err) {
+static kt_status read_json_kind(kt__vocab *v, const kt__hf_config *config, const char *path,
+                                kt_error *err) {
     kt_status status;
     if (v->method != KT__VOCAB_MERGES) {
         v->spm = true;
@@ -56,8 +57,10 @@ static kt_status read_json_kind(kt__vocab *v, const char *path, kt_error *err) {
         return kt__vocab_add_tokens(v, path, err);
     }
     v->spm = is_spm_json(v->tokenizer);
+    v->by_merges = v->spm && config->arch == KT__HF_GEMMA4;
     KT__TRY(kt__vocab_read_bpe(v, path, err));
     KT__TRY(kt__vocab_add_tokens(v, path, err));
+    if (v->by_merges) goto out;
     if (v->spm) {
         v->made_scores = true;
         KT__TRY(kt__vocab_score_merges(v, err));
@@ -85,12 +88,13 @@ out:
 
 kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char *json_path,
                           const char *model_path, const kt__convert_notes *notes, kt_error *err) {
-    bool by_json = v->tokenizer && !(is_spm_json(v->tokenizer) && v->model_file);
+    bool by_model = is_spm_json(v->tokenizer) && v->model_file && config->arch != KT__HF_GEMMA4;
+    bool by_json = v->tokenizer && !by_model;
     kt_status status;
     if (v->tokenizer) KT__TRY(find_method(v, json_path, err));
     if (v->tokenizer) KT__TRY(kt__vocab_list_values(v, json_path, err));
     if (by_json)
-        KT__TRY(read_json_kind(v, json_path, err));
+        KT__TRY(read_json_kind(v, config, json_path, err));
     else
         KT__TRY(read_model_kind(v, json_path, model_path, notes, err));
     KT__TRY(kt__vocab_cut(v, json_path, notes, err));
@@ -257,14 +261,17 @@ kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_err
     kt_status status = kt__vocab_fill(v, (size_t)n_rows, err);
     if (status != KT_OK) return status;
     kt__gguf_put_str(w, "tokenizer.ggml.model", kt__vocab_model_name(v));
-    kt__gguf_put_str(w, "tokenizer.ggml.pre", v->spm ? "default" : v->pre);
+    if (!v->by_merges) kt__gguf_put_str(w, "tokenizer.ggml.pre", v->spm ? "default" : v->pre);
     kt__gguf_put_strs(w, "tokenizer.ggml.tokens", v->tokens, (uint64_t)n_rows);
-    if (v->spm && v->method != KT__VOCAB_WORDPIECE)
+    if (v->spm && v->method != KT__VOCAB_WORDPIECE && !v->by_merges)
         kt__gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, (uint64_t)n_rows);
     kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, (uint64_t)n_rows);
-    if (!v->spm) kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, v->n_merges);
+    if (!v->spm || v->by_merges)
+        kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, v->n_merges);
     put_roles(v, w);
     put_flags(v, w);
+    if (v->n_suppressed)
+        kt__gguf_put_i32s(w, "tokenizer.ggml.suppress_tokens", v->suppressed, v->n_suppressed);
     KT__TRY(put_strips(v, KT__TOK_LSTRIP, "kentang.lstrip_ids", w, err));
     KT__TRY(put_strips(v, KT__TOK_RSTRIP, "kentang.rstrip_ids", w, err));
     put_templates(v, w);

@@ -56,13 +56,14 @@ typedef struct kt__vocab {
     kt__vocab_method method;
     bool spm;         /* texts have spaces as U+2581; else byte-level BPE */
     bool made_scores; /* from merges */
+    bool by_merges;   /* with spm: GGUF has the merges, not scores (gemma4) */
     kt__pretok_family family;
     kt__str *tokens;
     float *scores;
     int32_t *types;
     uint8_t *strips; /* of added tokens: KT__TOK_LSTRIP, KT__TOK_RSTRIP */
     bool has_strips;
-    kt__str *merges;      /* "left right", of byte-level BPE */
+    kt__str *merges;      /* "left right", of byte-level BPE, and by_merges */
     kt__str *merge_parts; /* [2 n_merges] left, right */
     size_t n_tokens, cap_tokens, n_merges;
     const char *pre;
@@ -72,6 +73,8 @@ typedef struct kt__vocab {
     int32_t role_ids[KT__ROLE_COUNT];
     int32_t eos_ids[KT__VOCAB_MAX_EOS];
     size_t n_eos;
+    int32_t *suppressed; /* tokens that are never chosen */
+    size_t n_suppressed;
     int add_bos, add_eos, add_space_prefix; /* -1: not said */
     int remove_extra_spaces;                /* of unigram */
     bool lowercase, strip_accents;          /* of WordPiece */

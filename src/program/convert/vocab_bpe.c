@@ -90,7 +90,7 @@ static kt_status join_merge(kt__vocab *v, size_t i, kt_error *err) {
 kt_status kt__vocab_read_merges(kt__vocab *v, const char *path, kt_error *err) {
     if (!v->has_merges)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "model.merges is not a list");
-    if (v->spm) return KT_OK;
+    if (v->spm && !v->by_merges) return KT_OK;
     v->merges = kt__arena_calloc(&v->arena, v->n_merges + 1, sizeof *v->merges);
     if (!v->merges) return kt__fail_nomem(err, "merges", v->n_merges * sizeof(kt__str));
     for (size_t i = 0; i < v->n_merges; i++) KT__STEP(join_merge(v, i, err));

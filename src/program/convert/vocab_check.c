@@ -132,13 +132,13 @@ out:
 
 /* ---- the judgement ---- */
 
-/* A wrong cut or order of byte-level BPE or of WordPiece is refused; a SentencePiece vocabulary has
+/* A wrong cut or order of BPE by merges or of WordPiece is refused; a SentencePiece vocabulary has
  * rules that tokenizer.json need not follow, and says so. */
 static kt_status judge_comparison(const comparison *c, const char *path,
                                   const kt__convert_notes *notes, kt_error *err) {
     if (c->n_wrong == 0) return KT_OK;
     const kt__vocab *v = c->reader->v;
-    if (!v->spm || v->method == KT__VOCAB_WORDPIECE)
+    if (!v->spm || v->by_merges || v->method == KT__VOCAB_WORDPIECE)
         return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
                            "as GGUF's '%s' this tokenizer encodes %zu of %zu test lines otherwise, "
                            "first \"%.100s\"",
@@ -158,7 +158,7 @@ static kt_status judge_comparison(const comparison *c, const char *path,
 const char *kt__vocab_model_name(const kt__vocab *v) {
     if (v->method == KT__VOCAB_UNIGRAM) return "t5";
     if (v->method == KT__VOCAB_WORDPIECE) return "bert";
-    return v->spm ? "llama" : "gpt2";
+    return v->by_merges ? "gemma4" : v->spm ? "llama" : "gpt2";
 }
 
 kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
@@ -168,11 +168,11 @@ kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
     view.pre = v->pre;
     view.tokens = v->tokens;
     view.n_tokens = v->n_tokens;
-    view.scores = v->spm ? v->scores : NULL;
+    view.scores = v->spm && !v->by_merges ? v->scores : NULL;
     view.types = v->types;
     view.strips = v->has_strips ? v->strips : NULL;
-    view.merges = v->spm ? NULL : v->merges;
-    view.n_merges = v->spm ? 0 : v->n_merges;
+    view.merges = v->merges;
+    view.n_merges = v->merges ? v->n_merges : 0;
     memcpy(view.role_ids, v->role_ids, sizeof view.role_ids);
     view.add_bos = v->add_bos;
     view.add_eos = v->add_eos;

@@ -13,8 +13,8 @@ static const struct {
 enum { N_SPECIAL = sizeof special_names / sizeof *special_names };
 
 /* Texts that end a turn: a second end id of the model that has one is its eot. */
-static const char *const turn_ends[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
-                                        "<|end_of_turn|>"};
+static const char *const turn_ends[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
+                                        "<end_of_turn>", "<|end_of_turn|>", "<turn|>"};
 
 /* ---- ids ---- */
 
@@ -92,6 +92,31 @@ static kt_status find_ends(kt__vocab *v, const kt__hf_config *config, kt_error *
             v->role_ids[KT__ROLE_EOT] = v->eos_ids[i];
 out:
     return status;
+}
+
+/* What parts of an answer are told apart by, in gemma4's, is text that is shown. */
+static void show_markers(kt__vocab *v) {
+    static const char *const markers[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                          "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                          "<|\"|>"};
+    for (size_t i = 0; i < sizeof markers / sizeof *markers; i++) {
+        int64_t id = kt__strmap_get(&v->ids, (kt__str){markers[i], strlen(markers[i])});
+        if (id >= 0) v->types[id] = KT__TOK_USER_DEFINED;
+    }
+}
+
+/* Tokens that generation_config.json forbids. */
+static kt_status find_suppressed(kt__vocab *v, kt_error *err) {
+    const json_t *list = json_object_get(v->generation, "suppress_tokens");
+    size_t n = json_array_size(list);
+    if (n == 0) return KT_OK;
+    v->suppressed = kt__arena_calloc(&v->arena, n, sizeof *v->suppressed);
+    if (!v->suppressed) return kt__fail_nomem(err, "suppressed tokens", n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(list, i);
+        if (is_known_id(v, id)) v->suppressed[v->n_suppressed++] = (int32_t)json_integer_value(id);
+    }
+    return KT_OK;
 }
 
 /* ---- BOS and EOS ---- */
@@ -194,7 +219,9 @@ static void find_space_rule(kt__vocab *v) {
 kt_status kt__vocab_find_special(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
     find_roles(v, config);
     kt_status status = find_ends(v, config, err);
+    if (status == KT_OK) status = find_suppressed(v, err);
     find_bos_rule(v, config);
     find_space_rule(v);
+    if (v->by_merges) show_markers(v);
     return status;
 }
