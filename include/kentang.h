@@ -180,7 +180,7 @@ KT_API kt_status KT_CHECKED kt_ctx_open(const kt_ctx_params *params, kt_ctx **ou
 KT_API void kt_ctx_close(kt_ctx *ctx);
 /* One model computed by several processes, on one machine or several, which a launcher (mpirun) started: each joins,
  * process 0 opens models and engines as ever, and the others follow it until its context is closed. Answers have the
- * bytes of one process. Sessions on disk, disk caches and adapters are KT_E_UNSUPPORTED then. Before a model is
+ * bytes of one process. Sessions on disk, disk caches, adapters and learners are KT_E_UNSUPPORTED then. Before a model is
  * opened; without a launcher nothing happens. KT_E_UNSUPPORTED: libkentang-mpi.so is not installed; KT_E_IO. */
 KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, kt_error *err);
 KT_API int kt_ctx_rank(const kt_ctx *ctx); /* 0: the one that leads, or the only one */

@@ -4,6 +4,7 @@ kentang=$1/kentang
 dir=$(mktemp -d)
 log=$dir/log
 server=""
+launcher="" # words before the program: mpirun -n 2
 cleanup() {
     [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
     rm -rf "$dir"
@@ -18,7 +19,7 @@ fail() {
 # launch SERVE-ARGUMENTS...: until it is ready
 launch() {
     : >"$log"
-    "$kentang" serve "$@" 2>"$log" &
+    $launcher "$kentang" serve "$@" 2>"$log" &
     server=$!
     for _ in $(seq 600); do
         grep -q 'ready.*http' "$log" && return 0

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/join.h"
 #include "model/lora_file.h"
 
 /* ---- one ---- */
@@ -89,7 +90,7 @@ out:
 }
 
 static kt_status check_model(const kt_model *model, kt_error *err) {
-    if (model->net) return KT_OK;
+    if (model->net) return kt__ctx_needs_whole(model->ctx, "adapters", err);
     return kt__fail(err, KT_E_STATE, "a model opened with vocab_only takes no adapter");
 }
 

@@ -37,7 +37,7 @@ kt_status kt__ctx_needs_whole(const kt_ctx *ctx, const char *what, kt_error *err
     if (!ctx->split.peers) return KT_OK;
     return kt__fail(
         err, KT_E_UNSUPPORTED,
-        "%s need all keys and values, of which each of the %d processes has a part: start kentang "
-        "without mpirun for that",
+        "%s cannot be used where %d processes compute a model together: start kentang without "
+        "mpirun for that",
         what, ctx->split.size);
 }

@@ -18,7 +18,7 @@ typedef enum kt__told {
 
 /* Before a context is closed: the others close theirs. */
 void kt__ctx_leave(kt_ctx *ctx);
-/* KT_E_UNSUPPORTED where `what` reads or writes keys and values of all processes. */
+/* KT_E_UNSUPPORTED where others have a part of what `what` (a plural) would need. */
 kt_status kt__ctx_needs_whole(const kt_ctx *ctx, const char *what, kt_error *err) KT_CHECKED;
 
 #endif

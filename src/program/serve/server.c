@@ -169,7 +169,6 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     kt__keys *keys;
     KT__STEP(kt__keys_read(c->keys, c->api_key, &keys, err));
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
-    KT__STEP(kt__models_create(c, &shared->log, &shared->models, err));
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
@@ -199,6 +198,8 @@ out:
 static kt_status open_all(kt__server *s, kt_error *err) {
     int lines, http;
     kt_status status;
+    /* first of all: of a process that follows another one's job nothing else is needed */
+    KT__TRY(kt__models_create(s->shared.start, &s->shared.log, &s->shared.models, err));
     KT__TRY(kt__server_check(s->shared.start, err));
     kt__sd_sockets(&lines, &http);
     KT__TRY(open_services(s, err));

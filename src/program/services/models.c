@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "services/asked_name.h"
 #include "setup/place.h"
+#include "setup/several.h"
 #include "setup/step_threads.h"
 
 enum {
@@ -83,10 +84,8 @@ static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_err
     params.log_user = m->log;
     params.log_level = KT_LOG_INFO;
     KT__STEP(kt_ctx_open(&params, &m->ctx, err));
-    KT__STEP(kt_ctx_join(m->ctx, err));
-    if (kt_ctx_n_ranks(m->ctx) == 1) return KT_OK;
-    return kt__fail(err, KT_E_UNSUPPORTED,
-                    "a server cannot compute with other processes yet: start it without mpirun");
+    KT__STEP(kt__place_join(m->ctx, err));
+    return kt_ctx_n_ranks(m->ctx) > 1 ? kt__several_check(config, err) : KT_OK;
 }
 
 /* Takes `added` over, also on failure. */
@@ -291,7 +290,7 @@ static kt__place_asked asked_of(const kt__served *s, int index, int n) {
 static kt_status count_places(kt__served *s, int *n, kt_error *err) {
     kt__place_asked asked = asked_of(s, 0, 1);
     kt_status status = KT_OK;
-    *n = (int)s->config->contexts;
+    *n = kt_ctx_n_ranks(s->models->ctx) > 1 ? 1 : (int)s->config->contexts;
     if (s->config->learn && *n > 1)
         return kt__fail(err, KT_E_ARG,
                         "%s: what is learned holds for one context: set contexts = 1, or "

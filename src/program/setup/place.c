@@ -114,9 +114,7 @@ kt_status kt__place_open_ctx(const kt__place_asked *asked, int n_threads_max, kt
     return kt_ctx_open(&params, out, err);
 }
 
-/* A process that a launcher started besides the first one computes its part of what that one does,
- * and is over with it. */
-static kt_status join_job(kt_ctx *ctx, kt_error *err) {
+kt_status kt__place_join(kt_ctx *ctx, kt_error *err) {
     KT__STEP(kt_ctx_join(ctx, err));
     if (kt_ctx_rank(ctx) == 0) return KT_OK;
     kt_status status = kt_ctx_follow(ctx, err);
@@ -130,7 +128,7 @@ kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *pat
                                kt_model **out, kt_error *err) {
     kt_model_params params = kt__place_model_params(c);
     params.vocab_only = vocab_only;
-    if (!vocab_only) KT__STEP(join_job(ctx, err));
+    if (!vocab_only) KT__STEP(kt__place_join(ctx, err));
     /* read by OpenBLAS when it is loaded: it then starts no threads that would only sleep */
     if (params.blas) (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
     return path ? kt_model_open(ctx, path, &params, out, err)

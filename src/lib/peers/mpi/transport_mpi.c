@@ -149,7 +149,11 @@ static void mpi_end(void *state, bool clean) {
 
 /* Different threads call, but one at a time. */
 static bool start_mpi(char *why) {
-    int provided = MPI_THREAD_SINGLE;
+    int provided = MPI_THREAD_SINGLE, joined = 0;
+    MPI_Initialized(&joined);
+    if (joined)
+        return fail_with(why, "one context of a process can join, and another one has",
+                         MPI_SUCCESS);
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     if (code != MPI_SUCCESS) return fail_with(why, "MPI_Init", code);
     if (provided < MPI_THREAD_SERIALIZED)
