@@ -319,4 +319,11 @@ check("ends and suppressed tokens", (k.keys["kentang.eos_ids"], k.keys["tokenize
 k = convert(fresh("gemma4-experts")[0])
 check("heads of each layer", k.keys["gemma4.attention.head_count_kv"], [4] * 5 + [2] * 2)
 check("values of keys", [(f"blk.{i}.attn_v.weight" in k.tensors) for i in range(7)], [True] * 5 + [False] * 2)
+# BitNet: factors of matrices in tensors of their own, whatever the type
+k = convert(fresh("bitnet-packed")[0], "--type", "tq2_0")
+check("matrices and factors", [k.tensors["blk.1." + name][:2] for name in ("ffn_down.weight", "ffn_down.scale")], [((512, 256), 35), ((1,), 0)])
+check("what becomes of the gate", k.keys["bitnet.hidden_act"], "relu2")
+k = convert(fresh("mamba2")[0])
+check("no heads", [k.keys["mamba2." + name] for name in ("attention.head_count", "feed_forward_length", "ssm.inner_size", "context_length")],
+      [0, 0, 384, 1048576])
 sys.exit(failed > 0)

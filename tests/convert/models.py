@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+import bitnet
 import folders
 import gemma4
 import mixtures
@@ -217,6 +218,20 @@ MODELS |= {
                                                                "num_global_key_value_heads": 2, "enable_moe_block": True, "num_experts": 5,
                                                                "top_k_experts": 2, "moe_intermediate_size": 96, "hidden_size_per_layer_input": 0}),
 }
+BITNET = {"hidden_act": "relu2", "quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"}}
+MODELS |= {
+    "bitnet": spec("BitNetForCausalLM", "bitnet", tied=True, pre="llama-bpe", theta=500000.0, eps=1e-5, drop=["rms_norm_eps"], config=BITNET),
+    "bitnet-packed": spec("BitNetForCausalLM", "bitnet", pre="llama-bpe", eps=1e-5, files=2, scale=0.0703125, config={
+        **BITNET, "quantization_config": {**BITNET["quantization_config"], "quantization_mode": "offline"}}),
+    "bitnet-divided": spec("BitNetForCausalLM", "bitnet", pre="llama-bpe", eps=1e-5, dtype="F16", scale=0.05, config={
+        **BITNET, "quantization_config": {"quant_method": "bitnet", "linear_class": "bitlinear"}}),
+    "bitnet-first": spec("BitnetForCausalLM", "bitnet", kv=8, tied=True, dtype="F32", spm=(S, True, {"model"}), eps=1e-5, first=True,
+                         config={"hidden_act": "silu", "weight_bits": 1, "input_bits": 8}),
+    "mamba2": spec("Mamba2ForCausalLM", "nemotron", layers=3, pre="gpt-2", eps=1e-5, rename=("model.", "backbone."),
+                   drop=["rms_norm_eps", "rope_theta", "hybrid_override_pattern", "mamba_num_heads", "mamba_head_dim", "ssm_state_size",
+                         "num_attention_heads", "num_key_value_heads", "intermediate_size", "max_position_embeddings", "mlp_hidden_act"],
+                   config={**NEMOTRON, "hybrid_override_pattern": "MMM", "num_heads": 8, "head_dim": 48, "state_size": 32, "rms_norm": True}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -341,6 +356,8 @@ def weights(m, seed):
             w[p + "self_attn.query_layernorm.weight"] = norm(m["hd"])
             w[p + "self_attn.key_layernorm.weight"] = norm(m["hd"])
         w[p + "self_attn.o_proj.weight"] = matrix(D, q)
+        if m["kind"] == "bitnet":
+            w[p + "self_attn.attn_sub_norm.weight"], w[p + "mlp.ffn_sub_norm.weight"] = norm(q), norm(FF)
         if m["bias"] and m["kind"] != "glm4":
             w[p + "self_attn.o_proj.bias"] = vector(D)
         if m["kind"] != "cohere2":
@@ -394,7 +411,8 @@ def config(m, n_tokens):
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "CohereForCausalLM": "cohere", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
-             "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "BitNetForCausalLM": "bitnet", "BitnetForCausalLM": "llama", "Mamba2ForCausalLM": "mamba2",
+             "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -419,7 +437,7 @@ def write(m, folder, seed=1):
     else:
         n = folders.write_spm(folder, *m["spm"], rstrip=m["kind"] == "phi3")
     w = weights(m, seed)
-    stored = {m.get("wrap", "") + name: a for name, a in w.items()}
+    stored = {m.get("wrap", "") + name: a for name, a in (bitnet.stored(m, w) if m["kind"] == "bitnet" else w).items()}
     if m.get("rename"):
         stored = {name.replace(*m["rename"], 1): a for name, a in stored.items()}
         stored["model.visual.patch.weight"] = np.zeros((3, 5), np.float32)
@@ -542,7 +560,7 @@ def attention(m, w, p, x, i):
         rope = m["rope"]
         turns = np.floor(np.arange(n) / rope["original_max_position_embeddings"])
         q = q * (1 + rope["llama_4_scaling_beta"] * np.log(1 + turns))[:, None, None]
-    k, v = f16(k), f16(v)
+    k, v = (f16(y / step) * step for y, step in ((y, w.get(p + f"self_attn.{name}_proj.step", 1.0)) for y, name in ((k, "k"), (v, "v"))))
     k, v = np.repeat(k, heads // kv, 1), np.repeat(v, heads // kv, 1)
     score = np.einsum("qhd,khd->hqk", q, k) * (m["scales"][0] if "scales" in m else 1 / math.sqrt(hd))
     if m.get("caps"):
@@ -557,7 +575,10 @@ def attention(m, w, p, x, i):
         score = np.concatenate([score, sinks], -1)
     prob = np.exp(score - score.max(-1, keepdims=True))
     prob = (prob / prob.sum(-1, keepdims=True))[..., :n]
-    y = np.einsum("hqk,khd->qhd", prob, v).reshape(n, heads * hd) @ w[p + "self_attn.o_proj.weight"].astype(np.float64).T
+    y = np.einsum("hqk,khd->qhd", prob, v).reshape(n, heads * hd)
+    if kind == "bitnet":
+        y = rms(y, w[p + "self_attn.attn_sub_norm.weight"], m["eps"])
+    y = y @ w[p + "self_attn.o_proj.weight"].astype(np.float64).T
     return y + w[p + "self_attn.o_proj.bias"] if p + "self_attn.o_proj.bias" in w else y
 
 
@@ -709,8 +730,12 @@ def feed_forward(m, w, p, x):
         up = x @ w[p + "mlp.up_proj.weight"].astype(np.float64).T
     if m["kind"].startswith("gemma"):
         gate = 0.5 * gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate ** 3)))
+    elif m["config"].get("hidden_act") == "relu2":
+        gate = np.maximum(gate, 0) ** 2
     else:
         gate = gate / (1 + np.exp(-gate))
+    if m["kind"] == "bitnet":
+        return rms(gate * up, w[p + "mlp.ffn_sub_norm.weight"], m["eps"]) @ w[p + "mlp.down_proj.weight"].astype(np.float64).T
     return (gate * up) @ w[p + "mlp.down_proj.weight"].astype(np.float64).T
 
 
@@ -766,6 +791,7 @@ def logits(m, w, ids):
     """Of the last token."""
     if m["kind"] == "gemma4":
         return gemma4.logits(m, w, ids)
+    w = bitnet.made(m, w) if m["kind"] == "bitnet" else w
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]
     divisor = divisor / m["config"].get("lm_head_multiplier", 1.0)

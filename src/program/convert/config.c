@@ -250,18 +250,25 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
 
 /* ---- what the architecture cannot express ---- */
 
+static const char *activation_of(const kt__hf_config *c) {
+    static const char *const names[] = {"hidden_activation", "hidden_act", "activation_function"};
+    const char *value = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !value; i++)
+        value = json_string_value(json_object_get(c->text, names[i]));
+    return value ? value : c->arch == KT__HF_BITNET ? "relu2" : NULL;
+}
+
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
     const char *want = c->arch & (KT__HF_GEMMA | KT__HF_GEMMA4)   ? "gelu_pytorch_tanh"
                        : c->arch & (KT__HF_BERTS | KT__HF_MODERN) ? "gelu"
                        : c->arch & KT__HF_NOMIC                   ? "swiglu"
                                                                   : "silu";
-    json_t *value = json_object_get(c->text, "hidden_activation");
-    if (!json_is_string(value)) value = json_object_get(c->text, "hidden_act");
-    if (!json_is_string(value)) value = json_object_get(c->text, "activation_function");
-    if (!json_is_string(value) || strcmp(json_string_value(value), want) == 0) return KT_OK;
+    const char *value = activation_of(c);
+    if (!value || strcmp(value, want) == 0) return KT_OK;
+    if (c->arch & KT__HF_BITNETS && strcmp(value, "relu2") == 0) return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
-                       "\"hidden_act\" is '%.60s'; %s models compute %s", json_string_value(value),
-                       c->arch_name, want);
+                       "\"hidden_act\" is '%.60s'; %s models compute %s", value, c->arch_name,
+                       want);
 }
 
 /* Readers of GGUF know Gemma's query scale by the model's size. */
@@ -308,10 +315,11 @@ static kt_status check_directions(const kt__hf_config *c, kt_error *err) {
                          err);
 }
 
-/* gpt-oss is published in MXFP4 blocks, which are kept as they are. */
+/* gpt-oss is published in MXFP4 blocks, which are kept as they are; BitNet as what it is. */
 static kt_status check_prequantised(const kt__hf_config *c, kt_error *err) {
     kt_status status;
     if (c->arch == KT__HF_GPTOSS && kt__prequantised_mxfp4(c->text)) return KT_OK;
+    if (c->arch & KT__HF_BITNETS && kt__prequantised_bitnet(c->text)) return KT_OK;
     KT__TRY(kt__prequantised_config(c->root, c->path, err));
     KT__TRY(kt__prequantised_config(c->text, c->path, err));
 out:
@@ -329,11 +337,13 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch == KT__HF_COHERE && kt__hf_flag(c, "use_qk_norm", false))
         return kt__hf_refuse(c, "use_qk_norm",
                              "layer norms of query and key heads are not computed", err);
+    if (c->arch & KT__HF_BITNETS && kt__hf_flag(c, "attention_bias", false))
+        return kt__hf_refuse(c, "attention_bias", "the bitnet format has no such biases", err);
     KT__TRY(check_activation(c, err));
     if (c->arch & KT__HF_EXPERTS) KT__TRY(kt__hf_experts_read(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
-    if (c->arch == KT__HF_FALCONH1) KT__TRY(kt__hf_mamba_read(c, err));
+    if (c->arch & (KT__HF_FALCONH1 | KT__HF_ONLY_MAMBA)) KT__TRY(kt__hf_mamba_read(c, err));
     if (c->arch & KT__HF_NEMOTRONS) KT__TRY(kt__hf_parts_read(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
     if (c->arch == KT__HF_GEMMA4) KT__TRY(kt__hf_kinds_check(c, err));
@@ -345,6 +355,12 @@ out:
 
 static kt_status derive_values(kt__hf_config *c, kt_error *err) {
     if (c->arch == KT__HF_DEEPSEEK) return kt__hf_latent_derive(c, err);
+    if (c->arch & KT__HF_ONLY_MAMBA) { /* of which there is nothing */
+        c->n_head = c->n_head_kv = 1;
+        c->head_dim = c->n_rot = 2;
+        c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
+        return KT_OK;
+    }
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
     if (c->arch == KT__HF_GEMMA4) KT__STEP(kt__hf_kinds_derive(c, err));
     if (c->n_head % c->n_head_kv != 0)
@@ -448,6 +464,8 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
     if (c->arch == KT__HF_GEMMA4) kt__hf_kinds_put(c, w);
+    if (c->arch & KT__HF_BITNETS && activation_of(c))
+        kt__gguf_put_str(w, key_name(c, "hidden_act", key), activation_of(c));
     if (c->arch & KT__HF_ALL_MAMBAS) kt__hf_mamba_put(c, w);
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);

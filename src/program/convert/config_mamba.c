@@ -9,7 +9,7 @@
 /* ---- sizes ---- */
 
 static int64_t inner_width(const kt__hf_config *c) {
-    if (c->arch & KT__HF_NEMOTRONS) return c->n_state_value * c->mamba_head;
+    if (c->arch & KT__HF_MIXERS) return c->n_state_value * c->mamba_head;
     return c->mamba_inner != KT__HF_NONE ? c->mamba_inner : c->mamba_expand * c->d_model;
 }
 
@@ -29,6 +29,20 @@ static kt_status check_falcon(const kt__hf_config *c, kt_error *err) {
     return KT_OK;
 }
 
+/* Models that are Mamba-2 alone. */
+static kt_status check_alone(const kt__hf_config *c, kt_error *err) {
+    const json_t *limits = kt__hf_config_get(c, "time_step_limit");
+    double least = json_number_value(json_array_get(limits, 0));
+    const json_t *most = json_array_get(limits, 1);
+    if (least > 0.0 || (json_is_number(most) && json_number_value(most) < 1e30))
+        return kt__hf_refuse(c, "time_step_limit", "the mamba2 format does not limit steps", err);
+    if (kt__hf_flag(c, "use_bias", false))
+        return kt__hf_refuse(c, "use_bias", "the mamba2 format has no such biases", err);
+    if (!kt__hf_flag(c, "rms_norm", true))
+        return kt__hf_refuse(c, "rms_norm", "the mamba2 format has this norm", err);
+    return KT_OK;
+}
+
 kt_status kt__hf_mamba_read(const kt__hf_config *c, kt_error *err) {
     const json_t *width = kt__hf_config_get(c, "mamba_d_head");
     if (inner_width(c) % c->n_state_value != 0)
@@ -40,6 +54,7 @@ kt_status kt__hf_mamba_read(const kt__hf_config *c, kt_error *err) {
     if (kt__hf_flag(c, "mamba_proj_bias", false))
         return kt__hf_refuse(c, "mamba_proj_bias", "the format has no such biases", err);
     if (c->arch == KT__HF_FALCONH1) return check_falcon(c, err);
+    if (c->arch == KT__HF_MAMBA2) return check_alone(c, err);
     if (c->n_expert > 0 && c->n_expert_used > c->n_expert)
         return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
     return KT_OK;
@@ -49,6 +64,11 @@ void kt__hf_mamba_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     snprintf(key, sizeof key, "%s.ssm.inner_size", c->arch_name);
     kt__gguf_put_u32(w, key, (uint32_t)(c->n_state_value * kt__hf_state_rows(c)));
+    if (!(c->arch & KT__HF_ONLY_MAMBA)) return;
+    snprintf(key, sizeof key, "%s.attention.head_count", c->arch_name); /* others ask for these */
+    kt__gguf_put_u32(w, key, 0);
+    snprintf(key, sizeof key, "%s.feed_forward_length", c->arch_name);
+    kt__gguf_put_u32(w, key, 0);
 }
 
 /* ---- multipliers ---- */

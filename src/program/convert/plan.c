@@ -95,7 +95,7 @@ bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t 
 static const char *embedding_name(const kt__hf_config *c) {
     if (c->arch == KT__HF_MODERN) return "embeddings.tok_embeddings.weight";
     if (c->arch & KT__HF_ENCODERS) return "embeddings.word_embeddings.weight";
-    return c->arch & KT__HF_NEMOTRONS ? "embeddings.weight" : "embed_tokens.weight";
+    return c->arch & KT__HF_MIXERS ? "embeddings.weight" : "embed_tokens.weight";
 }
 
 /* ---- adding ---- */
@@ -145,7 +145,7 @@ static bool is_of_other_part(const map_row *row, char part) {
     return is_plain_ff(row) && part != '-';
 }
 
-/* Of gemma4: experts and inputs of each layer that the model has not, keys and values that a layer
+/* Of gemma4: experts and inputs of each layer that the model lacks, keys and values that a layer
  * takes from elsewhere. */
 static bool is_of_other_kind(const kt__hf_config *c, const map_row *row, int64_t layer) {
     kt__hf_layer of = kt__hf_layer_of(c, layer);
@@ -226,6 +226,7 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     bool vector = row->rows == DIM_ONE;
     kt_status status;
     if (is_absent(p, row) || is_of_other_layers(p, row, layer)) return KT_OK;
+    if (kt__plan_is_ternary(p, row)) return kt__plan_add_ternary(p, row, layer);
     if (row->change == KT__CHANGE_EACH) return kt__plan_add_each(p, row, layer);
     if (kt__plan_is_mxfp4(row->change)) return kt__plan_add_blocks(p, row, layer);
     if (kt__plan_is_stacked(row->change)) return kt__plan_add_stacked(p, row, layer);
@@ -637,7 +638,8 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
     p.sentence = sentence;
     kt_status status;
     *out = (kt__weight_plan){0};
-    KT__TRY(kt__prequantised_tensors(folder, err));
+    if (!kt__prequantised_bitnet_packed(config->text))
+        KT__TRY(kt__prequantised_tensors(folder, err));
     KT__TRY(size_vocab(&p, n_tokens));
     out->recipe = p.recipe;
     KT__TRY(look_at_head(&p, notes));

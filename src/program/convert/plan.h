@@ -1,7 +1,7 @@
 /* The plan of a conversion: which tensors the GGUF file gets, of which type, made from what.
  *
  * Owns: the mapping of tensor names (tensors.def), what is dropped, and the question of tied heads.
- * Reads no weights but to compare two heads. Immutable once made; any thread. */
+ * Reads no weights but to compare two heads, and for the mean of BitNet's. Immutable once made; any thread. */
 #ifndef KT_CONVERT_PLAN_H
 #define KT_CONVERT_PLAN_H
 

@@ -34,7 +34,9 @@ typedef enum kt__change {
     KT__CHANGE_TOP,
     KT__CHANGE_BOTTOM,
     KT__CHANGE_FLAT,
-    KT__CHANGE_FLAT_DECAY
+    KT__CHANGE_FLAT_DECAY,
+    KT__CHANGE_TERNARY,
+    KT__CHANGE_PACKED
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
@@ -80,7 +82,8 @@ typedef struct kt__planned {
     int64_t part_rows;
     kt__hf_scale scales_by[KT__HF_MAX_SCALES]; /* of rows, one stretch after the other */
     int n_scales_by;                           /* 0: none */
-    const float *made;                         /* [n_cols] */
+    const float *made;                         /* [n_cols]; NULL, and made: one number, factor */
+    float factor;                              /* of TERNARY: what weights are divided by */
     const float *importance;                   /* [n_cols] of a column's squared errors, or NULL */
     const kt__row_change *row_change;          /* or NULL */
     size_t row_bytes;

@@ -13,6 +13,11 @@
 kt_status kt__prequantised_config(const json_t *config, const char *path, kt_error *err) KT_CHECKED;
 /* Whether it says that the weights are in MXFP4, and nothing else. */
 bool kt__prequantised_mxfp4(const json_t *config);
+/* Whether it says that they are BitNet's; that those are packed; and that they are times their
+ * factors, not divided by them. */
+bool kt__prequantised_bitnet(const json_t *config);
+bool kt__prequantised_bitnet_packed(const json_t *config);
+bool kt__prequantised_bitnet_multiplies(const json_t *config);
 kt_status kt__prequantised_tensors(const kt__folder *folder, kt_error *err) KT_CHECKED;
 
 #endif

@@ -94,7 +94,7 @@ out:
     return status;
 }
 
-/* What parts of an answer are told apart by, in gemma4's, is text that is shown. */
+/* Markers between the parts of a gemma4 answer are text that is shown. */
 static void show_markers(kt__vocab *v) {
     static const char *const markers[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
                                           "<tool_call|>", "<|tool_response>", "<tool_response|>",

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "convert/ternary.h"
 #include "host/pool.h"
 
 enum {
@@ -172,6 +173,7 @@ static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, voi
     size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
     if (t->change == KT__CHANGE_KEYS) return read_transposed(t, begin, end, raw, err);
+    if (t->change == KT__CHANGE_PACKED) return kt__ternary_unpack(t, begin, end, raw, err);
     if (t->parts) return read_parts(t, begin, end, raw, err);
     if (t->scales.name) return read_blocks(t, begin, end, raw, err);
     if (t->change == KT__CHANGE_EVEN || t->change == KT__CHANGE_ODD)
@@ -246,7 +248,7 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     const kt__planned *t = s->tensor;
     int64_t n = (end - begin) * t->n_cols;
     if (t->source.fd < 0) {
-        memcpy(w->values, t->made, (size_t)n * sizeof *w->values);
+        memcpy(w->values, t->made ? t->made : &t->factor, (size_t)n * sizeof *w->values);
         return KT_OK;
     }
     kt_status status = read_rows(t, begin, end, w->raw, err);
@@ -260,6 +262,7 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     if (t->change == KT__CHANGE_TILED_COLS) tile_columns(t, n, w->raw, w->values);
     if (t->change == KT__CHANGE_DECAY || t->change == KT__CHANGE_FLAT_DECAY)
         for (int64_t i = 0; i < n; i++) w->values[i] = (float)-kt__exp((double)w->values[i]);
+    if (t->change == KT__CHANGE_TERNARY) kt__ternary_round(w->values, n, t->factor);
     if (t->change == KT__CHANGE_PLUS_1)
         for (int64_t i = 0; i < n; i++) w->values[i] += 1.0f;
     if (t->n_scales_by) scale_rows(t, begin, end, w->values);
