@@ -95,7 +95,8 @@ typedef enum kt_status {
 typedef struct kt_error {
     kt_status code;
     uint64_t offset;   /* byte offset in `where`; UINT64_MAX: none */
-    int64_t retry_ms;  /* KT_E_BUSY: when to try again; KT_E_DEADLINE: the predicted time; else 0 */
+    int64_t retry_ms;  /* KT_E_BUSY, and KT_E_STATE of a lost process: when to try again; KT_E_DEADLINE: the predicted
+                        * time; else 0 */
     char where[160];   /* the file, key, tensor or JSON path at fault; may be empty */
     char message[480]; /* what happened and what to do, one sentence or two */
 } kt_error;
@@ -185,8 +186,14 @@ KT_API void kt_ctx_close(kt_ctx *ctx);
 KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, kt_error *err);
 KT_API int kt_ctx_rank(const kt_ctx *ctx); /* 0: the one that leads, or the only one */
 KT_API int kt_ctx_n_ranks(const kt_ctx *ctx);
+/* KT_E_STATE: a process was lost, which the message names; whatever is computed fails with that, and the context can
+ * only be closed, which ends the others. Any thread. */
+KT_API kt_status KT_CHECKED kt_ctx_check_ranks(const kt_ctx *ctx, kt_error *err);
+/* From now on a process that keeps this one waiting for ms milliseconds is lost; for before a launcher kills all. Any
+ * thread. */
+KT_API void kt_ctx_hurry_ranks(kt_ctx *ctx, int32_t ms);
 /* In a process other than 0: computes its part; returns when process 0 has closed its context. Its models are opened
- * here by the same path and have to be the same files. KT_E_IO: a process was lost; close the context then. */
+ * here by the same path and have to be the same files. KT_E_STATE: a process was lost, or this one cannot continue; close the context then. */
 KT_API kt_status KT_CHECKED kt_ctx_follow(kt_ctx *ctx, kt_error *err);
 /* The kernel tier in use, and in one phrase why; valid while the context is open. */
 KT_API const char *kt_ctx_isa(const kt_ctx *ctx);

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 
+enum { END_MS = 5000 };
+
 kt_status kt_ctx_join(kt_ctx *ctx, kt_error *err) {
     kt__peers *peers = NULL;
     kt__error_clear(err);
@@ -21,14 +23,33 @@ int kt_ctx_n_ranks(const kt_ctx *ctx) {
     return ctx->split.peers ? ctx->split.size : 1;
 }
 
+kt_status kt_ctx_check_ranks(const kt_ctx *ctx, kt_error *err) {
+    kt__error_clear(err);
+    return ctx->split.peers ? kt__peers_check(ctx->split.peers, err) : KT_OK;
+}
+
+void kt_ctx_hurry_ranks(kt_ctx *ctx, int32_t ms) {
+    if (ctx->split.peers) kt__peers_hurry(ctx->split.peers, ms);
+}
+
+/* Process 0 says so, and everybody says to everybody that they heard: MPI's own end would wait for a dead one. */
+static kt_status end_job(kt_ctx *ctx, kt_error *err) {
+    uint8_t heard[KT__PEERS_MAX] = {0};
+    size_t at[KT__PEERS_MAX + 1];
+    for (int r = 0; r <= ctx->split.size; r++) at[r] = (size_t)r;
+    kt__peers_hurry(ctx->split.peers, END_MS);
+    kt__message_begin(&ctx->message, KT__TOLD_END);
+    if (ctx->split.rank == 0) KT__STEP(kt__message_send(&ctx->message, ctx->split.peers, err));
+    kt__peers_gather(ctx->split.peers, heard, at);
+    return kt__peers_check(ctx->split.peers, err);
+}
+
 void kt__ctx_leave(kt_ctx *ctx) {
     kt_error err;
     if (!ctx->split.peers) return;
-    if (ctx->split.rank == 0) {
-        kt__message_begin(&ctx->message, KT__TOLD_END);
-        if (kt__message_send(&ctx->message, ctx->split.peers, &err) != KT_OK)
-            kt__log_line(&ctx->log, KT_LOG_WARN, "%s", err.message);
-    }
+    bool was_reported = kt__peers_was_reported(ctx->split.peers);
+    if (end_job(ctx, &err) != KT_OK && !was_reported)
+        kt__log_line(&ctx->log, KT_LOG_ERROR, "%s", err.message);
     kt__peers_close(ctx->split.peers);
     kt__message_free(&ctx->message);
 }

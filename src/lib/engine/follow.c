@@ -1,4 +1,5 @@
 /* kt_ctx_follow: a process that computes its part of what process 0's engines compute. */
+#include <stdio.h>
 #include <string.h>
 
 #include "answer/batch_message.h"
@@ -69,8 +70,8 @@ static kt_status hear_open(follower *f, kt_error *err) {
     led_engine *led = engine_of(f, 0);
     kt_status status = open_led(f, led, err);
     if (status != KT_OK && led) close_led(led);
-    status = kt__divide_agree(f->ctx, status, err);
-    return status == KT_E_IO ? kt__peers_check(f->ctx->split.peers, err) : KT_OK;
+    if (kt__divide_agree(f->ctx, status, err) == KT_OK) return KT_OK;
+    return kt__peers_check(f->ctx->split.peers, err);
 }
 
 /* ---- batches ---- */
@@ -106,6 +107,16 @@ static kt_status follow_to_end(follower *f, kt_error *err) {
     }
 }
 
+/* The others see the job's end; this process says which it is. */
+static kt_status fail_follow(kt_ctx *ctx, kt_status status, kt_error *err) {
+    kt__peers_fail(ctx->split.peers, "this process cannot continue");
+    if (!err) return status;
+    char why[sizeof err->message];
+    snprintf(why, sizeof why, "%s", err->message);
+    return kt__fail(err, status, "process %d on %.80s: %.300s", ctx->split.rank,
+                    kt__peers_host(ctx->split.peers, ctx->split.rank), why);
+}
+
 kt_status kt_ctx_follow(kt_ctx *ctx, kt_error *err) {
     kt__error_clear(err);
     if (!ctx->split.peers || ctx->split.rank == 0)
@@ -115,8 +126,7 @@ kt_status kt_ctx_follow(kt_ctx *ctx, kt_error *err) {
     if (!f) return kt__fail_nomem(err, "the engines of another process", sizeof *f);
     f->ctx = ctx;
     kt_status status = follow_to_end(f, err);
-    if (status != KT_OK)
-        kt__peers_fail(ctx->split.peers, err ? err->message : "this process cannot continue");
+    if (status != KT_OK) status = fail_follow(ctx, status, err);
     for (int i = 0; i < ENGINES; i++) close_led(&f->engines[i]);
     kt__free(f);
     return status;

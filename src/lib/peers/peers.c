@@ -1,6 +1,7 @@
 #include "peers/peers.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,13 @@
 #include "base/error.h"
 #include "peers/transport.h"
 
-enum { DEADLINE_S = 60 };
+enum { DEADLINE_S = 60, RESTART_MS = 5000 };
 
 struct kt__peers {
     void *lib, *state;
     const kt__transport *transport;
-    bool failed;
+    atomic_bool failed;   /* after why was written */
+    atomic_bool reported; /* a caller got it as an error */
     char why[KT__WHY_BYTES];
 };
 
@@ -108,10 +110,22 @@ void kt__peers_broadcast(kt__peers *p, void *buf, size_t n) {
 
 void kt__peers_fail(kt__peers *p, const char *why) {
     if (p->failed) return;
-    p->failed = true;
     strncpy(p->why, why, sizeof p->why - 1);
+    p->failed = true;
 }
 
-kt_status kt__peers_check(const kt__peers *p, kt_error *err) {
-    return p->failed ? kt__fail(err, KT_E_IO, "%s", p->why) : KT_OK;
+kt_status kt__peers_check(kt__peers *p, kt_error *err) {
+    if (!p->failed) return KT_OK;
+    (void)kt__fail(err, KT_E_STATE, "%s", p->why);
+    if (err) err->retry_ms = RESTART_MS;
+    if (err) p->reported = true;
+    return KT_E_STATE;
+}
+
+bool kt__peers_was_reported(const kt__peers *p) {
+    return p->reported;
+}
+
+void kt__peers_hurry(kt__peers *p, int ms) {
+    p->transport->hurry(p->state, ms);
 }

@@ -2,7 +2,8 @@
  *
  * Owns: whether a launcher (mpirun) started this process as one of several, the transport, which is loaded then
  * and not before, and the first failure: from that on nothing more is sent. Process 0 holds all requests; see
- * engine/follow.c for the others. Knows neither models nor what is sent. One thread at a time. */
+ * engine/follow.c for the others. Knows neither models nor what is sent. One thread at a time, but for
+ * kt__peers_check and kt__peers_hurry. */
 #ifndef KT_PEERS_PEERS_H
 #define KT_PEERS_PEERS_H
 
@@ -27,9 +28,13 @@ const char *kt__peers_host(const kt__peers *peers, int rank);
 /* As the transport's. After a failure the bytes are undefined, and further calls return at once. */
 void kt__peers_gather(kt__peers *peers, void *buf, const size_t *at);
 void kt__peers_broadcast(kt__peers *peers, void *buf, size_t n);
-/* The first failure, if there was one. */
-kt_status kt__peers_check(const kt__peers *peers, kt_error *err) KT_CHECKED;
+/* KT_E_STATE with the first failure, if there was one, and when a server may be there again. */
+kt_status kt__peers_check(kt__peers *peers, kt_error *err) KT_CHECKED;
+/* Whether that was asked for with an error, which somebody reads. */
+bool kt__peers_was_reported(const kt__peers *peers);
 /* A failure that was found here: the others must not continue. */
 void kt__peers_fail(kt__peers *peers, const char *why);
+/* From now on no other process may keep this one waiting for longer. */
+void kt__peers_hurry(kt__peers *peers, int ms);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KT__TRANSPORT_VERSION = 1, KT__WHY_BYTES = 256 };
+enum { KT__TRANSPORT_VERSION = 2, KT__WHY_BYTES = 256 };
 
 typedef struct kt__transport {
     int version;
@@ -22,6 +22,8 @@ typedef struct kt__transport {
     bool (*gather)(void *state, void *buf, const size_t *at, char *why);
     /* Process 0 has buf[n]; the others get it, however long it takes until it is sent. */
     bool (*broadcast)(void *state, void *buf, size_t n, char *why);
+    /* From now on no other process may keep this one waiting for longer. Any thread, at any time. */
+    void (*hurry)(void *state, int ms);
     /* clean: once all have come here; else the job ends at once. */
     void (*end)(void *state, bool clean);
 } kt__transport;

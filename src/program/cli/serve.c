@@ -18,10 +18,12 @@
 
 /* A handler is given nothing else. */
 static kt__server *volatile running;
-static volatile sig_atomic_t want_stop, want_reload;
+static volatile sig_atomic_t want_stop, want_reload, launcher_ends;
 
-static void on_signal(int number) {
+static void on_signal(int number, siginfo_t *info, void *context) {
     int saved = errno;
+    (void)context;
+    if (number == SIGTERM && info->si_pid == getppid()) launcher_ends = 1;
     if (number == SIGHUP) {
         want_reload = 1;
     } else {
@@ -35,7 +37,7 @@ static void on_signal(int number) {
 }
 
 static void watch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -97,6 +99,7 @@ static int serve_until_stopped(const kt__serve_opts *o, kt__config *config) {
     kt__sd_notify("STOPPING=1");
     kt__slog_line(&server->shared.log, KT_LOG_INFO,
                   "stopping: running answers may end; a second signal cuts them short");
+    if (launcher_ends) kt__server_end_with_launcher(server);
     kt__server_drain(server);
     running = NULL;
     kt__server_stop(server);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "dialects/batches.h"
 #include "setup/config_set.h"
+#include "setup/several.h"
 #include "transports/http.h"
 #include "transports/http_listen.h"
 #include "transports/http_peer.h"
@@ -77,8 +78,19 @@ static void look_after_descriptors(kt__server *s) {
                   strerror(errno));
 }
 
+/* After that nothing can be computed any more, and every answer fails. */
+static void look_after_ranks(kt__server *s) {
+    kt_error err;
+    if (s->lost || kt_ctx_check_ranks(kt__models_ctx(s->shared.models), &err) == KT_OK) return;
+    s->lost = true;
+    kt__slog_line(&s->shared.log, KT_LOG_ERROR, "%s: the server ends", err.message);
+    kt__server_hurry(s);
+    kt__shared_request_stop(&s->shared);
+}
+
 static void server_tick(void *user) {
     kt__server *s = user;
+    look_after_ranks(s);
     kt__http_tick(s->http);
     kt__trainer_tick(s->shared.trainer);
     if (++s->ticks % TICKS_A_SECOND != 0) return;
@@ -389,6 +401,18 @@ void kt__server_hurry(kt__server *s) {
     atomic_store(&s->shared.hurry, true);
 }
 
+void kt__server_end_with_launcher(kt__server *s) {
+    kt_ctx *ctx = kt__models_ctx(s->shared.models);
+    if (kt_ctx_n_ranks(ctx) == 1) return;
+    s->drain_most_ms = kt__several_end_ms();
+    kt_ctx_hurry_ranks(ctx, (int32_t)s->drain_most_ms);
+}
+
+static int64_t drain_ms(kt__server *s) {
+    int64_t ms = kt__shared_limits(&s->shared).drain_s * 1000;
+    return s->drain_most_ms && s->drain_most_ms < ms ? s->drain_most_ms : ms;
+}
+
 void kt__server_drain(kt__server *s) {
     kt__shared *shared = &s->shared;
     if (shared->loop && !s->drained) kt__batches_stop(shared->batches);
@@ -396,7 +420,7 @@ void kt__server_drain(kt__server *s) {
     if (s->drained || !shared->loop || !shared->workers || !shared->metrics) return;
     s->drained = true;
     kt__unix_stop_accepting(s->unix_socket);
-    if (!wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true))
+    if (!wait_for_jobs(s, drain_ms(s), true))
         kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
                       kt__jobs_count(shared));
     kt__http_stop_accepting(s->http); /* so long /health and /ready say what is going on */
@@ -416,6 +440,7 @@ void kt__server_stop(kt__server *s) {
     kt__server_drain(s);
     kt__http_close(s->http);
     kt__event_loop_stop(shared->loop);
+    if (shared->models) look_after_ranks(s); /* since the last tick */
     kt__unix_close(s->unix_socket);
     kt__http_free(s->http);
     kt__batches_close(shared->batches);

@@ -19,6 +19,8 @@ struct kt__server {
     kt__work_item models_item;
     atomic_bool models_busy; /* a worker has models_item */
     bool drained;
+    bool lost;             /* a process that computed with this one; the loop's, while it runs */
+    int64_t drain_most_ms; /* where that is less than the settings say; 0: it is not */
 };
 
 /* Whether the files that it names can be read and its addresses be listened on, before a model is
@@ -36,6 +38,8 @@ void kt__server_reload(kt__server *server, kt__config *config);
  * are left then are cancelled. */
 void kt__server_drain(kt__server *server);
 void kt__server_hurry(kt__server *server); /* async-signal-safe */
+/* Before draining: where a launcher that has sent SIGTERM kills all soon, there is less time. */
+void kt__server_end_with_launcher(kt__server *server);
 /* Drains, where that has not been done, and closes everything. */
 void kt__server_stop(kt__server *server);
 

@@ -118,8 +118,7 @@ kt_status kt__place_join(kt_ctx *ctx, kt_error *err) {
     KT__STEP(kt_ctx_join(ctx, err));
     if (kt_ctx_rank(ctx) == 0) return KT_OK;
     kt_status status = kt_ctx_follow(ctx, err);
-    if (status != KT_OK)
-        fprintf(stderr, "kentang: process %d: %s\n", kt_ctx_rank(ctx), err->message);
+    if (status != KT_OK) fprintf(stderr, "kentang: error: %s\n", err->message);
     kt_ctx_close(ctx);
     exit(kt_status_exit_code(status));
 }

@@ -1,5 +1,7 @@
 #include "setup/several.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "setup/place.h"
 
@@ -38,4 +40,11 @@ kt_status kt__several_check(const kt__config *config, kt_error *err) {
     };
     KT__STEP(refuse_asked(list, sizeof list / sizeof *list, err));
     return check_model(&config->models[0], config, err);
+}
+
+/* Open MPI's default is a second; with --mca the processes' environment has it. */
+int64_t kt__several_end_ms(void) {
+    const char *text = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    long s = text && *text ? strtol(text, NULL, 10) : 1;
+    return (s < 1 ? 1 : s > 3600 ? 3600 : s) * 400;
 }

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -77,8 +79,19 @@ static const char *remedy_of(kt_status code, const char *where, const char *mess
     }
 }
 
+/* Whose error it is, where a launcher started several processes, whose lines come out together. */
+static void print_process(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char host[256] = "another machine";
+    if (!rank) rank = getenv("PMI_RANK");
+    if (!rank || !strcmp(rank, "0")) return;
+    (void)gethostname(host, sizeof host - 1);
+    fprintf(stderr, "process %.10s on %s: ", rank, host);
+}
+
 static void print_line(const char *command, const char *message) {
     fprintf(stderr, "kentang%s%s: error: ", command ? " " : "", command ? command : "");
+    print_process();
     kt__safe_line(stderr, message);
 }
 

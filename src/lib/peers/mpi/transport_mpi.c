@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,19 @@
 
 typedef struct mpi_job {
     MPI_Comm comm;
-    int rank, size, deadline_s;
+    int rank, size;
+    atomic_int deadline_ms;
     MPI_Request *requests; /* [2 * size]: receives, then sends; of the process itself none */
     char (*hosts)[MPI_MAX_PROCESSOR_NAME];
 } mpi_job;
 
-enum { YIELDING_US = 300, LONGEST_SLEEP_US = 1000 };
+enum {
+    YIELDING_US = 300,
+    LONGEST_SLEEP_US = 1000,
+    LONGEST_LOOK_US = 100000,
+    GRACE_US = 1000000,
+    LIST_BYTES = 100 /* of KT__WHY_BYTES */
+};
 
 static int64_t clock_us(void) {
     struct timespec t;
@@ -49,36 +57,59 @@ static void give_way(int64_t waited_us) {
     nanosleep(&t, NULL);
 }
 
-/* The first process whose part has not come. */
-static int missing_rank(mpi_job *job) {
-    for (int r = 0; r < job->size; r++) {
+/* Whether its part has not come, or it has not taken this one's. */
+static bool is_missing(mpi_job *job, int rank) {
+    bool missing = false;
+    for (int i = rank; i < 2 * job->size; i += job->size) {
         int done = 1;
-        if (job->requests[r] != MPI_REQUEST_NULL)
-            MPI_Request_get_status(job->requests[r], &done, MPI_STATUS_IGNORE);
-        if (!done) return r;
+        if (job->requests[i] != MPI_REQUEST_NULL)
+            MPI_Request_get_status(job->requests[i], &done, MPI_STATUS_IGNORE);
+        missing = missing || !done;
     }
-    return -1;
+    return missing;
 }
 
+static int count_missing(mpi_job *job) {
+    int n = 0;
+    for (int r = 0; r < job->size; r++) n += is_missing(job, r);
+    return n;
+}
+
+/* All of them: of several, one may wait for another one itself. */
 static bool tell_late(mpi_job *job, char *why) {
-    int r = missing_rank(job);
+    int len = 0;
+    for (int r = 0; r < job->size && len < LIST_BYTES; r++)
+        if (is_missing(job, r))
+            len += snprintf(why + len, KT__WHY_BYTES - (size_t)len, "%sprocess %d on %.60s",
+                            len ? ", " : "", r, job->hosts[r]);
     snprintf(
-        why, KT__WHY_BYTES,
-        "process %d on %s has sent nothing for %d s: it hangs, or the network to it does (KENTANG_MPI_DEADLINE)",
-        r, r < 0 ? "an unknown machine" : job->hosts[r], job->deadline_s);
+        why + len, KT__WHY_BYTES - (size_t)len,
+        ": no answer for %g s (KENTANG_MPI_DEADLINE): it has died or hangs, or the network fails",
+        atomic_load(&job->deadline_ms) / 1e3);
     return false;
 }
 
-/* patient: however long it takes */
+/* One that waits for a single process knows which one it is, and ends the job before those that wait for several, or
+ * for process 0, which waits for all. */
+static bool is_late(mpi_job *job, int64_t waited_us) {
+    int64_t deadline_us = (int64_t)atomic_load(&job->deadline_ms) * 1000;
+    if (waited_us <= deadline_us) return false;
+    return waited_us > 2 * deadline_us || waited_us > deadline_us + GRACE_US ||
+           (count_missing(job) < 2 && !is_missing(job, 0));
+}
+
+/* patient: however long it takes. Time in which this process was stopped is not waited. */
 static bool await_all(mpi_job *job, bool patient, char *why) {
-    int64_t begin_us = clock_us();
+    int64_t waited_us = 0, looked_us = clock_us();
     for (;;) {
         int done = 0;
         int code = MPI_Testall(2 * job->size, job->requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS) return fail_with(why, "a process of the job was lost", code);
         if (done) return true;
-        int64_t waited_us = clock_us() - begin_us;
-        if (!patient && waited_us > (int64_t)job->deadline_s * 1000000) return tell_late(job, why);
+        int64_t now_us = clock_us(), since_us = now_us - looked_us;
+        waited_us += since_us < LONGEST_LOOK_US ? since_us : LONGEST_LOOK_US;
+        looked_us = now_us;
+        if (!patient && is_late(job, waited_us)) return tell_late(job, why);
         give_way(waited_us);
     }
 }
@@ -131,6 +162,11 @@ static const char *mpi_host(const void *state, int rank) {
     return ((const mpi_job *)state)->hosts[rank];
 }
 
+static void mpi_hurry(void *state, int ms) {
+    mpi_job *job = state;
+    if (ms < atomic_load(&job->deadline_ms)) atomic_store(&job->deadline_ms, ms);
+}
+
 /* ---- life ---- */
 
 static void free_job(mpi_job *job) {
@@ -141,7 +177,10 @@ static void free_job(mpi_job *job) {
 
 static void mpi_end(void *state, bool clean) {
     mpi_job *job = state;
-    if (!clean) MPI_Abort(job->comm, 1);
+    if (!clean) {
+        fflush(NULL);
+        MPI_Abort(job->comm, 1);
+    }
     MPI_Comm_free(&job->comm);
     MPI_Finalize();
     free_job(job);
@@ -177,7 +216,8 @@ static bool mpi_start(void **state, int deadline_s, char *why) {
     if (!start_mpi(why)) return false;
     mpi_job *job = calloc(1, sizeof *job);
     if (!job) return fail_with(why, "no memory is left", MPI_SUCCESS);
-    job->deadline_s = deadline_s;
+    atomic_init(&job->deadline_ms,
+                (deadline_s < INT_MAX / 1000 ? deadline_s : INT_MAX / 1000) * 1000);
     MPI_Comm_dup(MPI_COMM_WORLD, &job->comm);
     MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(job->comm, &job->rank);
@@ -201,6 +241,7 @@ const kt__transport *kt__transport_table(void) {
         .host = mpi_host,
         .gather = mpi_gather,
         .broadcast = mpi_broadcast,
+        .hurry = mpi_hurry,
         .end = mpi_end,
     };
     return &table;
