@@ -30,6 +30,9 @@ static const char *const keys[] = {
     "attention.value_length_swa",
     "attention.shared_kv_layers",
     "embedding_length_per_layer_input",
+    "altup.num_inputs",
+    "altup.active_idx",
+    "activation_sparsity_scale",
     "attention.temperature_scale",
     "attention.recurrent_layers",
     "attention.q_lora_rank",
@@ -122,6 +125,9 @@ static void check(const kt__hparams *hp) {
               (int64_t)hp->n_head * hp->head_dim_k <= KT__MAX_COL &&
               kt__hparams_mixed(hp) <= KT__MAX_COL && kt__hparams_channels(hp) <= KT__MAX_COL &&
               hp->rope.n_rot <= hp->head_dim_k && hp->state_dim <= KT__MAX_STATE_DIM;
+    if (hp->features & KT__F_STREAMS)
+        ok &= hp->n_stream >= 2 && hp->n_stream <= KT__MAX_STREAMS && hp->d_low >= 1 &&
+              hp->d_low <= hp->d_model && hp->d_layer_input >= 1;
     if (hp->features & KT__F_LOCAL_HEADS) ok &= is_local_sane(hp);
     for (int i = 0; i < hp->n_layer; i++) {
         int source = kt__hparams_kv_source(hp, i);

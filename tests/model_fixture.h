@@ -3,6 +3,7 @@
 #ifndef KT_TESTS_MODEL_FIXTURE_H
 #define KT_TESTS_MODEL_FIXTURE_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ typedef struct fixture_spec {
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
     int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
     bool k_is_v, branches;
+    int n_stream,
+        low; /* Gemma 3n: residual streams, and the rank of a part besides attention; 0: one */
     bool sub_norms;    /* BitNet: norms within blocks, and factors of matrices */
     int n_suppressed;  /* elements of the list of tokens that are never chosen: 5, 9, -1, 100000 */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
@@ -227,7 +230,27 @@ static inline void fixture_add_end(const fixture_spec *s, fixture_tensor *list, 
         ADD("proj.weight", s->layer_input, s->d_model, false);
         ADD("post_norm.weight", s->d_model, 1, true);
     }
-    ADD("layer_output_scale.weight", 1, 1, true);
+    if (!s->n_stream) ADD("layer_output_scale.weight", 1, 1, true);
+#undef ADD
+}
+
+enum { FIXTURE_CUTS = 3 }; /* layers whose gates are cut */
+
+static inline void fixture_add_streams(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+    int d = s->d_model, k = s->n_stream;
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    if (k == 0) return;
+    ADD("altup_router_norm.weight", d, 1, true);
+    ADD("altup_router.weight", d, k, false);
+    ADD("altup_predict_coef.weight", k, k * k, false);
+    ADD("altup_correct_coef.weight", k, k, false);
+    ADD("altup_correct_scale.weight", d, 1, true);
+    ADD("laurel_l.weight", d, s->low, false);
+    ADD("laurel_r.weight", s->low, d, false);
+    ADD("laurel_post_norm.weight", d, 1, true);
 #undef ADD
 }
 
@@ -239,6 +262,12 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         fixture_add(list, &n, "per_layer_model_proj.weight", s->d_model, inputs, false);
         fixture_add(list, &n, "per_layer_proj_norm.weight", s->layer_input, 1, true);
     }
+    if (s->n_stream) {
+        fixture_add(list, &n, "altup_proj.weight", s->d_model, s->d_model, false);
+        list[n - 1].ne[2] = (uint64_t)(s->n_stream - 1);
+        fixture_add(list, &n, "altup_unembd_proj.weight", s->d_model, s->d_model, false);
+        list[n - 1].ne[2] = (uint64_t)(s->n_stream - 1);
+    }
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
     bool conv = s->conv_width && !s->state_dim, gated = s->state_dim && !s->state_rows;
@@ -248,7 +277,8 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         char name[48];
         int hd = fixture_head_dim(s, i), q = s->n_head * hd, kv = fixture_kv_heads(s, i) * hd;
         int ff = fixture_ff(s, i);
-        bool shares = fixture_shares_kv(s, i), no_v = s->k_is_v && !fixture_is_local(s, i);
+        bool shares = fixture_shares_kv(s, i) && !s->n_stream,
+             no_v = s->k_is_v && !fixture_is_local(s, i);
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
@@ -312,6 +342,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         }
         if (s->post_norm && !s->branches) ADD("post_ffw_norm.weight", s->d_model, 1, true);
         if (fixture_is_gemma4(s)) fixture_add_end(s, list, &n, i);
+        fixture_add_streams(s, list, &n, i);
 #undef ADD
     }
     if (s->extra) fixture_add(list, &n, s->extra, s->d_model, 1, true);
@@ -353,6 +384,14 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
         snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
         if (!fixture_is(s->key, "attention.head_count_kv"))
             kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
+    }
+    if (s->n_stream) {
+        float cuts[8];
+        for (int i = 0; i < s->n_layer; i++) cuts[i] = i < FIXTURE_CUTS ? 0.75f : -INFINITY;
+        PUT_UNLESS_GIVEN("altup.num_inputs", s->n_stream);
+        snprintf(key, sizeof key, "%s.activation_sparsity_scale", s->arch);
+        if (!fixture_is(s->key, "activation_sparsity_scale"))
+            kt__gguf_put_f32s(w, key, cuts, (uint64_t)s->n_layer);
     }
     bool stated = s->conv_width && (!s->state_dim || s->state_rows) && !s->both;
     if (stated && !fixture_is(s->key, "attention.head_count_kv")) {

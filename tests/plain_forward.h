@@ -93,7 +93,7 @@ static inline bool is_arch(const fixture_spec *s, const char *a, const char *b) 
 }
 
 static inline double gate(const fixture_spec *s, double g) {
-    if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", ""))
+    if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n"))
         return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
     return g / (1.0 + exp(-g));
 }
@@ -395,6 +395,14 @@ static inline double plain_gate(const fixture_spec *s, double g, double u) {
     return s->oai ? plain_clamped(g, u) : gate(s, g) * u;
 }
 
+/* A cut gate, in the layers that have one. */
+static inline void plain_cut(double *g, int n) {
+    double mean = 0, spread = 0;
+    for (int i = 0; i < n; i++) mean += g[i] / n;
+    for (int i = 0; i < n; i++) spread += (g[i] - mean) * (g[i] - mean) / (n - 1);
+    for (int i = 0; i < n; i++) g[i] = fmax(0.0, g[i] - mean - 0.75 * sqrt(spread));
+}
+
 static inline void plain_feed_forward(const plain *p, int layer, const double *h, double *y) {
     const fixture_spec *s = p->s;
     int d = s->d_model;
@@ -410,6 +418,7 @@ static inline void plain_feed_forward(const plain *p, int layer, const double *h
         up_bias += up_bias ? ff : 0;
     }
     multiply(up, up_bias, ff, d, h, u);
+    if (s->n_stream && layer < FIXTURE_CUTS) plain_cut(g, ff);
     for (int i = 0; i < ff; i++)
         g[i] = plain_gate(s, g[i] * plain_factor(p, layer, 4), u[i] * plain_factor(p, layer, 5));
     if (s->sub_norms) norm(g, weights(p, layer, "ffn_sub_norm.weight"), ff, g);
@@ -551,15 +560,23 @@ static inline void plain_make_inputs(const plain *p, int id, const double *x) {
     }
 }
 
+/* What the layer makes of x and its own. */
+static inline void plain_add_input(const plain *p, int layer, const double *x, double *y) {
+    const fixture_spec *s = p->s;
+    int per = s->layer_input, d = s->d_model;
+    double g[MAX_DIM];
+    multiply(weights(p, layer, "inp_gate.weight"), NULL, per, d, x, g);
+    for (int i = 0; i < per; i++) g[i] = gate(s, g[i]) * plain_inputs[layer][i];
+    multiply(weights(p, layer, "proj.weight"), NULL, d, per, g, y);
+    norm(y, weights(p, layer, "post_norm.weight"), d, y);
+}
+
 static inline void plain_end_layer(const plain *p, int layer, double *x) {
     const fixture_spec *s = p->s;
     int per = s->layer_input, d = s->d_model;
-    double g[MAX_DIM], y[MAX_DIM];
+    double y[MAX_DIM];
     if (per) {
-        multiply(weights(p, layer, "inp_gate.weight"), NULL, per, d, x, g);
-        for (int i = 0; i < per; i++) g[i] = gate(s, g[i]) * plain_inputs[layer][i];
-        multiply(weights(p, layer, "proj.weight"), NULL, d, per, g, y);
-        norm(y, weights(p, layer, "post_norm.weight"), d, y);
+        plain_add_input(p, layer, x, y);
         for (int i = 0; i < d; i++) x[i] += y[i];
     }
     for (int i = 0; i < d; i++) x[i] *= weights(p, layer, "layer_output_scale.weight")[0];
@@ -569,17 +586,90 @@ static inline double scale_of(const fixture_spec *s, int which) {
     return s->scales[which] != 0.0f ? (double)s->scales[which] : 1.0;
 }
 
+/* ---- several residual streams ---- */
+
+static inline void plain_resize(const double *like, int n, double *y) {
+    double want = 0, have = 0;
+    for (int i = 0; i < n; i++) want += like[i] * like[i];
+    for (int i = 0; i < n; i++) have += y[i] * y[i];
+    for (int i = 0; i < n; i++) y[i] *= sqrt(want / have);
+}
+
+static inline void plain_routes(const plain *p, int layer, const double *x, double *out) {
+    int d = p->s->d_model, n = p->s->n_stream;
+    double r[MAX_DIM];
+    norm(x, weights(p, layer, "altup_router_norm.weight"), d, r);
+    for (int i = 0; i < d; i++) r[i] /= d;
+    multiply(weights(p, layer, "altup_router.weight"), NULL, n, d, r, out);
+    for (int i = 0; i < n; i++) out[i] = tanh(out[i]);
+}
+
+static inline void plain_stream_layer(const plain *p, int layer, int pos, double st[4][MAX_DIM]) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, n = s->n_stream, hd = fixture_head_dim(s, layer);
+    double route[4], by[16], old[4][MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM], x[MAX_DIM];
+    memcpy(old, st, sizeof old);
+    plain_routes(p, layer, st[0], route);
+    multiply(weights(p, layer, "altup_predict_coef.weight"), NULL, n * n, n, route, by);
+    for (int o = 0; o < n; o++)
+        for (int k = 0; k < n; k++)
+            for (int i = 0; i < d; i++) st[o][i] += by[o * n + k] * old[k][i];
+    norm(st[0], weights(p, layer, "attn_norm.weight"), d, h);
+    plain_attention(p, layer, pos, h, a);
+    multiply(weights(p, layer, "attn_output.weight"), NULL, d, s->n_head * hd, a, y);
+    norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
+    for (int i = 0; i < d; i++) x[i] = st[0][i] + y[i] + h[i];
+    multiply(weights(p, layer, "laurel_l.weight"), NULL, s->low, d, h, a);
+    multiply(weights(p, layer, "laurel_r.weight"), NULL, d, s->low, a, y);
+    norm(y, weights(p, layer, "laurel_post_norm.weight"), d, y);
+    for (int i = 0; i < d; i++) x[i] = (x[i] + y[i]) / sqrt(2.0);
+    norm(x, weights(p, layer, "ffn_norm.weight"), d, h);
+    plain_feed_forward(p, layer, h, y);
+    norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
+    for (int i = 0; i < d; i++) x[i] += y[i];
+    plain_routes(p, layer, x, route);
+    multiply(weights(p, layer, "altup_correct_coef.weight"), NULL, n, n, route, by);
+    for (int i = 0; i < d; i++) x[i] -= st[0][i];
+    for (int o = 0; o < n; o++)
+        for (int i = 0; i < d; i++) st[o][i] += x[i] * (by[o] + 1.0);
+    for (int i = 0; i < d; i++)
+        h[i] = st[0][i] * weights(p, layer, "altup_correct_scale.weight")[i];
+    plain_add_input(p, layer, h, y);
+    for (int o = 1; o < n; o++)
+        for (int i = 0; i < d; i++) st[o][i] += y[i];
+}
+
+static inline void plain_streams(const plain *p, int pos, double *x) {
+    int d = p->s->d_model, n = p->s->n_stream;
+    double st[4][MAX_DIM] = {{0}}, y[MAX_DIM];
+    memcpy(st[0], x, (size_t)d * sizeof *x);
+    for (int o = 1; o < n; o++) {
+        multiply(weights(p, -1, "altup_proj.weight") + (o - 1) * d * d, NULL, d, d, x, st[o]);
+        plain_resize(st[0], d, st[o]);
+    }
+    for (int layer = 0; layer < p->s->n_layer; layer++) plain_stream_layer(p, layer, pos, st);
+    memcpy(x, st[0], (size_t)d * sizeof *x);
+    for (int o = 1; o < n; o++) {
+        multiply(weights(p, -1, "altup_unembd_proj.weight") + (o - 1) * d * d, NULL, d, d, st[o],
+                 y);
+        plain_resize(st[0], d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i];
+    }
+    for (int i = 0; i < d; i++) x[i] /= n;
+}
+
 static inline void plain_token(const plain *p, int id, int pos, double *logits) {
     const fixture_spec *s = p->s;
     int d = s->d_model;
     double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
     for (int i = 0; i < d; i++) {
         x[i] = weights(p, -1, "token_embd.weight")[id * d + i] *
-               (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "") ? sqrt(d)
-                                                                           : scale_of(s, 0));
+               (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n") ? sqrt(d)
+                                                                                  : scale_of(s, 0));
     }
     plain_make_inputs(p, id, x);
-    for (int layer = 0; layer < s->n_layer; layer++) {
+    if (s->n_stream) plain_streams(p, pos, x);
+    for (int layer = 0; layer < s->n_layer && !s->n_stream; layer++) {
         norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
         if (fixture_is_ff(s, layer)) {
             (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
@@ -625,7 +715,7 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
         logits[i] /= scale_of(s, 3);
     for (int i = 0; is_arch(s, "cohere2", "command-r") && i < s->n_vocab; i++)
         logits[i] *= scale_of(s, 3);
-    for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
+    for (int i = 0; is_arch(s, "gemma2", "gemma3n") && i < s->n_vocab; i++)
         logits[i] = 30.0 * tanh(logits[i] / 30.0);
 }
 

@@ -35,6 +35,8 @@ static const fixture fixtures[] = {
     {"tiny-gemma2", "q5_1"},
     {"tiny-gemma3", "q3_k_m"},
     {"tiny-gemma3", "bf16"},
+    {"tiny-gemma3n", "q4_k_m"},
+    {"tiny-gemma3n", "q8_0"},
     {"tiny-gemma4", "q4_k_m"},
     {"tiny-gemma4", "q4_0"},
     {"tiny-gemma4-a", "q4_k_m"},

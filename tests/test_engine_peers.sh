@@ -31,6 +31,7 @@ tiny-qwen2 3 q4
 tiny-gemma2 2 f16
 tiny-gemma2 3 q8
 tiny-gemma4 4 f16
+tiny-gemma3n 3 f16
 tiny-gpt-oss 2 q4
 tiny-qwen3moe 3 f16
 tiny-deepseek2 2 f16

@@ -121,6 +121,7 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-qwen3", 0xcdfc423468afd2cc},
         {"tiny-gemma2", 0x0c12270ce53e3897},
         {"tiny-gemma3", 0x913a71f022a83225},
+        {"tiny-gemma3n", 0xc1c9a751912bdb52},
         {"tiny-gemma4", 0xb62283b8cb860287},
         {"tiny-gemma4-a", 0x2b052bdf122cf49c},
         {"tiny-phi3", 0x742e3d664a688374},

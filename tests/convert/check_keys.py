@@ -319,6 +319,15 @@ check("ends and suppressed tokens", (k.keys["kentang.eos_ids"], k.keys["tokenize
 k = convert(fresh("gemma4-experts")[0])
 check("heads of each layer", k.keys["gemma4.attention.head_count_kv"], [4] * 5 + [2] * 2)
 check("values of keys", [(f"blk.{i}.attn_v.weight" in k.tensors) for i in range(7)], [True] * 5 + [False] * 2)
+# streams, and gates that count where they stand out
+k = convert(fresh("gemma3n")[0])
+check("streams", (k.keys["gemma3n.altup.num_inputs"], k.tensors["altup_proj.weight"][0], k.keys["gemma3n.feed_forward_length"]),
+      (4, (256, 256, 3), 512))
+cuts = k.keys["gemma3n.activation_sparsity_scale"]
+check("gates that are cut", ([round(c, 6) for c in cuts[:3]], cuts[3:]), ([1.644854] * 3, [float("-inf")] * 4))
+check("rows of both tables", [k.tensors[name][0][1] for name in ("token_embd.weight", "per_layer_token_embd.weight")],
+      [len(k.keys["tokenizer.ggml.tokens"])] * 2)
+
 # BitNet: factors of matrices in tensors of their own, whatever the type
 k = convert(fresh("bitnet-packed")[0], "--type", "tq2_0")
 check("matrices and factors", [k.tensors["blk.1." + name][:2] for name in ("ffn_down.weight", "ffn_down.scale")], [((512, 256), 35), ((1,), 0)])

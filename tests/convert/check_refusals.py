@@ -367,4 +367,8 @@ refused("packed rows for floats", "quantised already", lambda: edit("config.json
 fresh(models.write, models.MODELS["mamba2"])
 refused("steps with limits", "time_step_limit", lambda: edit("config.json", time_step_limit=[0.001, 0.1]))
 refused("groups that do not divide heads", "n_groups", lambda: edit("config.json", n_groups=3))
+fresh(models.write, {**models.MODELS["gemma3n"], "files": 1})
+refused("widths that differ", "intermediate_size", lambda: edit("config.json", text_config__intermediate_size=[512] * 6 + [256]))
+refused("shares of too few layers", "activation_sparsity_pattern", lambda: edit("config.json", text_config__activation_sparsity_pattern=[0.95]))
+refused("another stream first", "altup_active_idx", lambda: edit("config.json", text_config__altup_active_idx=1))
 sys.exit(failed > 0)

@@ -8,6 +8,7 @@ import numpy as np
 
 import bitnet
 import folders
+import gemma3n
 import gemma4
 import mixtures
 
@@ -218,6 +219,15 @@ MODELS |= {
                                                                "num_global_key_value_heads": 2, "enable_moe_block": True, "num_experts": 5,
                                                                "top_k_experts": 2, "moe_intermediate_size": 96, "hidden_size_per_layer_input": 0}),
 }
+MODELS |= {
+    "gemma3n": spec("Gemma3nForConditionalGeneration", "gemma3n", layers=7, heads=4, kv=2, tied=True, window=32, files=2, spm=(G, False, {"json"}),
+                    rename=("model.", "model.language_model."), nested=("gemma3n", "gemma3n_text"), drop=["tie_word_embeddings"], theta=1e6, config={
+                        "head_dim": 64, "sliding_window": 32, "hidden_activation": "gelu_pytorch_tanh", "rope_local_base_freq": 10000.0,
+                        "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 500, "laurel_rank": 16,
+                        "altup_num_inputs": 4, "altup_active_idx": 0, "altup_correct_scale": True, "intermediate_size": [FF] * 7,
+                        "activation_sparsity_pattern": [0.95] * 3 + [0.0] * 4,
+                        "layer_types": ["sliding_attention"] * 2 + ["full_attention"] + ["sliding_attention"] * 3 + ["full_attention"]}),
+}
 BITNET = {"hidden_act": "relu2", "quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"}}
 MODELS |= {
     "bitnet": spec("BitNetForCausalLM", "bitnet", tied=True, pre="llama-bpe", theta=500000.0, eps=1e-5, drop=["rms_norm_eps"], config=BITNET),
@@ -302,8 +312,8 @@ def hybrid_weights(m, w, i, matrix, vector):
 
 def weights(m, seed):
     """{name in the folder: f32 array}, in the names of the class, without prefix."""
-    if m["kind"] == "gemma4":
-        return gemma4.weights(m, D, FF, seed)
+    if m["kind"] in ("gemma3n", "gemma4"):
+        return {"gemma3n": gemma3n, "gemma4": gemma4}[m["kind"]].weights(m, D, FF, seed)
     rng = np.random.default_rng(seed)
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
     post_only = m["kind"] in ("exaone4", "olmo2")
@@ -404,7 +414,8 @@ def config(m, n_tokens):
     types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
              "Qwen3ForCausalLM": "qwen3", "Qwen3Model": "qwen3", "Qwen3ForSequenceClassification": "qwen3",
              "Gemma3TextModel": "gemma3_text", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
-             "Gemma3ForConditionalGeneration": "gemma3", "Gemma4ForConditionalGeneration": "gemma4", "Gemma4ForCausalLM": "gemma4_text", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
+             "Gemma3ForConditionalGeneration": "gemma3", "Gemma3nForConditionalGeneration": "gemma3n", "Gemma4ForConditionalGeneration": "gemma4",
+             "Gemma4ForCausalLM": "gemma4_text", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
@@ -789,8 +800,8 @@ def states(m, w, ids, both=False):
 
 def logits(m, w, ids):
     """Of the last token."""
-    if m["kind"] == "gemma4":
-        return gemma4.logits(m, w, ids)
+    if m["kind"] in ("gemma3n", "gemma4"):
+        return {"gemma3n": gemma3n, "gemma4": gemma4}[m["kind"]].logits(m, w, ids)
     w = bitnet.made(m, w) if m["kind"] == "bitnet" else w
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]

@@ -48,6 +48,7 @@ const models = {
     qwen3: ["Qwen3 0.6B to 32B", "tiny-qwen3", "qwen3-0.6b", "JSON in tags"],
     gemma2: ["Gemma 2", "tiny-gemma2", "gemma-2-2b", "-"],
     gemma3: ["Gemma 3", "tiny-gemma3", "gemma-3-1b", "-"],
+    gemma3n: ["Gemma 3n E2B, E4B", "tiny-gemma3n", "gemma-3n-e2b", "-"],
     gemma4: ["Gemma 4 E2B, E4B, 12B, 26B-A4B, 31B", "tiny-gemma4", "gemma-4-e2b", "bare keys"],
     phi3: ["Phi-3.5-mini, Phi-4-mini", "tiny-phi4", "phi-4-mini", "JSON"],
     bitnet: ["BitNet b1.58", "tiny-bitnet", "bitnet-2b-4t", "-"],

@@ -12,7 +12,7 @@ kt_status kt__factors_supported(const kt__net *net, kt_error *err) {
     const kt__features none = KT__F_PARALLEL | KT__F_CENTRED | KT__F_NORM_ROTATED |
                               KT__F_QK_NORM_ROWS | KT__F_EXPERTS | KT__F_ENCODER |
                               KT__F_SHORT_CONV | KT__F_DELTA | KT__F_MAMBA | KT__F_LATENT |
-                              KT__F_LOCAL_HEADS | KT__F_SUB_NORMS;
+                              KT__F_LOCAL_HEADS | KT__F_SUB_NORMS | KT__F_STREAMS;
     if (!(net->hp.features & none)) return KT_OK;
     return kt__fail(err, KT_E_UNSUPPORTED,
                     "training is not written for the %s architecture's layers yet; its adapters "

@@ -1,7 +1,10 @@
 #include "model/feed_forward.h"
 
+#include <math.h>
+
 #include "model/encoder.h"
 #include "model/layer_inputs.h"
+#include "model/streams.h"
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
     const kt__weight *down = &layer->down;
@@ -181,6 +184,9 @@ kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK; /* a mixer alone */
     if (has_branches(fwd, layer)) return branches_up(fwd, layer, err);
     if (layer->ffn_sub_norm) return sub_normed_up(fwd, layer, err);
+    bool streams = fwd->net->hp.features & KT__F_STREAMS;
+    if (streams && isfinite(fwd->net->hp.gate_cut[fwd->layer]))
+        return kt__streams_up(fwd, layer, err);
     return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err) : glu_part(fwd, layer, err);
 }
 
@@ -193,6 +199,8 @@ static kt_status any_down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
 
 kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     kt_status status = any_down_part(fwd, layer, err);
+    if (fwd->net->hp.features & KT__F_STREAMS)
+        return status == KT_OK ? kt__streams_end(fwd, layer, err) : status;
     if (status == KT_OK && layer->t[KT__SLOT_INPUT_PROJ].w.data)
         status = kt__layer_inputs_add(fwd, layer, err);
     const float *scale = layer->t[KT__SLOT_OUT_SCALE].v;

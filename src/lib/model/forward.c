@@ -11,6 +11,7 @@
 #include "model/feed_forward.h"
 #include "model/layer_inputs.h"
 #include "model/mixers.h"
+#include "model/streams.h"
 #include "model/fwd_steps.h"
 
 /* ---- the end of a pass: logits of the rows that want them ---- */
@@ -68,6 +69,7 @@ static kt_status run_head(kt__fwd *fwd, kt_error *err) {
     float *x = kt__fwd_f32(fwd, KT__BUF_X), *rows = kt__fwd_f32(fwd, KT__BUF_TMP),
           *logits = kt__fwd_f32(fwd, KT__BUF_LOGITS);
     if (b->n_out == 0) return KT_OK;
+    if (hp->n_stream) kt__streams_merge(fwd);
     for (int i = 0; i < b->n_out; i++) {
         memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
     }
@@ -178,11 +180,15 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
                                  : 0;
     bytes[KT__BUF_ATTN] = n * (size_t)kt__hparams_mixed(hp) * f;
     bytes[KT__BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
-    bool whole = hp->features & (KT__F_PLAIN_FF | KT__F_SUB_NORMS);
+    bool both = hp->features & (KT__F_SUB_NORMS | KT__F_STREAMS);
+    bool whole = both || hp->features & KT__F_PLAIN_FF;
     if (whole) bytes[KT__BUF_FF] = n * (size_t)ff_cols(hp) * f;
     bytes[KT__BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[KT__BUF_CS_LOCAL] = n * (size_t)(hp->rope.local_n_rot + 1) * f;
-    bytes[KT__BUF_UP] = hp->features & KT__F_SUB_NORMS ? bytes[KT__BUF_FF] : 0;
+    bytes[KT__BUF_UP] = both ? bytes[KT__BUF_FF] : 0;
+    bytes[KT__BUF_STREAMS] = bytes[KT__BUF_X] * (size_t)hp->n_stream;
+    bytes[KT__BUF_ROUTES] = n * (size_t)hp->n_stream * f;
+    bytes[KT__BUF_LOW] = hp->n_stream ? bytes[KT__BUF_X] : 0;
     bool branches = hp->features & KT__F_BRANCHES && hp->n_expert;
     bytes[KT__BUF_BRANCH] = branches ? bytes[KT__BUF_X] : 0;
     bytes[KT__BUF_INPUTS] = n * (size_t)(hp->d_layer_input * hp->n_layer) * f;
@@ -335,7 +341,9 @@ static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
                                 hp->norm_eps, fwd->batch.n_tok, hp->d_model, fwd->table_ids,
                                 kt__fwd_f32(fwd, KT__BUF_TMP), kt__fwd_f32(fwd, KT__BUF_X));
     rotate_batch(fwd);
-    return hp->d_layer_input ? kt__layer_inputs_make(fwd, err) : KT_OK;
+    kt_status status = hp->d_layer_input ? kt__layer_inputs_make(fwd, err) : KT_OK;
+    if (hp->n_stream) kt__streams_make(fwd);
+    return status;
 }
 
 static const kt__mixer *const mixers[] = {
@@ -347,10 +355,17 @@ static const kt__mixer *const mixers[] = {
 static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
     const kt__layer *layer = &fwd->net->layers[fwd->layer];
     const kt__mixer *mixer = mixers[layer->mixer];
+    bool streams = fwd->net->hp.n_stream > 0;
+    kt_status status = KT_OK;
+    if (streams && fwd->part == KT__PART_INPUT) status = kt__streams_begin(fwd, layer, err);
+    if (status != KT_OK) return status;
     switch (fwd->part) {
     case KT__PART_INPUT: return mixer->input(fwd, layer, err);
     case KT__PART_MIX: mixer->mix(fwd, layer); return KT_OK;
-    case KT__PART_OUT: return mixer->out(fwd, layer, err);
+    case KT__PART_OUT:
+        status = mixer->out(fwd, layer, err);
+        if (streams && status == KT_OK) kt__streams_join(fwd);
+        return status;
     case KT__PART_FF: return kt__ff_up(fwd, layer, err);
     default: return kt__ff_down(fwd, layer, err);
     }
@@ -381,15 +396,16 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
 }
 
 kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) {
-    size_t bytes = (size_t)fwd->batch.n_tok * (size_t)fwd->net->hp.d_model * sizeof *x;
+    size_t bytes = (size_t)fwd->batch.n_tok * kt__net_row_floats(fwd->net) * sizeof *x;
+    kt__fwd_buf rows = fwd->net->hp.n_stream ? KT__BUF_STREAMS : KT__BUF_X;
     kt_status status = embed_batch(fwd, err); /* and the rotation of these positions */
     if (layer >= 0 && status == KT_OK) {
-        memcpy(fwd->buf[KT__BUF_X], x, bytes);
+        memcpy(fwd->buf[rows], x, bytes);
         fwd->layer = layer;
         do status = run_next_part(fwd, err);
         while (status == KT_OK && fwd->part != KT__PART_INPUT);
     }
-    memcpy(x, fwd->buf[KT__BUF_X], bytes);
+    memcpy(x, fwd->buf[rows], bytes);
     return status;
 }
 

@@ -33,6 +33,9 @@ typedef enum kt__fwd_buf {
     KT__BUF_BRANCH,     /* a dense feed-forward's result next to that of experts */
     KT__BUF_INPUTS,     /* [n_tok][n_layer][d_layer_input]: each layer's own embeddings, */
     KT__BUF_INPUT_ROWS, /* and room for what they are made of */
+    KT__BUF_STREAMS,    /* [n_stream][n_tok][d_model], */
+    KT__BUF_ROUTES,     /* [n_tok][n_stream] what their factors are made of, */
+    KT__BUF_LOW,        /* and the low-rank part besides attention */
     KT__BUF_DECAY,      /* and of each head of a delta net */
     KT__BUF_BETA,
     KT__BUF_LOGITS,

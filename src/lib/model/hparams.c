@@ -267,7 +267,8 @@ static void read_attention(kt__key_reader *r, kt__hparams *hp) {
     kt__key_positive(r, "attention.scale", hp->q_scale);
     bool capped = strcmp(hp->arch, "gemma2") == 0;
     hp->attn_softcap = kt__key_f32(r, "attn_logit_softcapping", false, capped ? 50.0f : 0.0f);
-    hp->final_softcap = kt__key_f32(r, "final_logit_softcapping", false, capped ? 30.0f : 0.0f);
+    bool final = capped || hp->features & KT__F_STREAMS; /* whose files do not say it */
+    hp->final_softcap = kt__key_f32(r, "final_logit_softcapping", false, final ? 30.0f : 0.0f);
 }
 
 /* BitNet: what becomes of the gate. */
@@ -348,6 +349,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     kt__key_reader r = {.gguf = gguf, .prefix = arch->name, .err = err};
     read_sizes(&r, arch, out);
     kt__hparams_read_latent(&r, out);
+    kt__hparams_read_streams(&r, out);
     check_sizes(&r, out);
     kt__hparams_read_experts(&r, out);
     kt__hparams_read_recurrent(&r, out);
@@ -369,7 +371,8 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
     kt__features features = hp->features;
     if (hp->dense[layer]) features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
     if (layer > 0) features &= ~KT__F_EMBED_NORM; /* in place of the first layer's norm */
-    if (layer >= hp->n_kv_own) features |= KT__F_SHARED_KV;
+    bool kept = hp->features & KT__F_STREAMS;     /* keys that no layer reads are in the file */
+    if (layer >= hp->n_kv_own && !kept) features |= KT__F_SHARED_KV;
     return features;
 }
 

@@ -1,4 +1,6 @@
 /* Keys of layers that come in two kinds: with a sliding window, and without. */
+#include <math.h>
+
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "model/hparams.h"
@@ -29,7 +31,8 @@ void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp) {
     if (kv && kv->type == KT__GGUF_ARRAY) {
         read_pattern(r, kv, hp);
     } else if (kv || kinds) {
-        hp->window_period = (int)kt__key_int(r, pattern, kinds, period, 0, KT__MAX_LAYERS);
+        hp->window_period = (int)kt__key_int(r, pattern, kinds && !(hp->features & KT__F_STREAMS),
+                                             period, 0, KT__MAX_LAYERS);
     }
 }
 
@@ -55,10 +58,20 @@ void kt__hparams_read_kinds(kt__key_reader *r, kt__hparams *hp) {
     }
 }
 
+/* A number that some files have as a float. */
+static int shared_layers(kt__key_reader *r, const char *key, int n_layer) {
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, key));
+    if (!kv || kv->type != KT__GGUF_F32) return (int)kt__key_int(r, key, false, 0, 0, n_layer - 1);
+    float n = kt__key_f32(r, key, true, 0.0f);
+    if (n >= 0.0f && n < (float)n_layer && n == floorf(n)) return (int)n;
+    kt__key_fail(r, key, "is not a number of layers, of which one at least is left");
+    return 0;
+}
+
 /* The last layers have no keys and values: each reads those of the last layer of its kind that has. */
 static void read_shared(kt__key_reader *r, kt__hparams *hp) {
     const char *key = "attention.shared_kv_layers";
-    hp->n_kv_own = hp->n_layer - (int)kt__key_int(r, key, false, 0, 0, hp->n_layer - 1);
+    hp->n_kv_own = hp->n_layer - shared_layers(r, key, hp->n_layer);
     for (int i = hp->n_kv_own; i < hp->n_layer && r->status == KT_OK; i++) {
         int source = kt__hparams_kv_source(hp, i);
         if (kt__hparams_is_local(hp, source) != kt__hparams_is_local(hp, i))
@@ -75,7 +88,8 @@ void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp) {
                                             1, KT__MAX_HEAD_DIM);
     read_shared(r, hp);
     if (!(hp->features & KT__F_LAYER_INPUTS)) return;
-    hp->d_layer_input = (int)kt__key_int(r, "embedding_length_per_layer_input", false, 0, 0,
+    bool always = hp->features & KT__F_STREAMS;
+    hp->d_layer_input = (int)kt__key_int(r, "embedding_length_per_layer_input", always, 0, always,
                                          KT__MAX_COL / hp->n_layer);
     if (hp->d_layer_input == 0) hp->features &= ~KT__F_LAYER_INPUTS;
 }

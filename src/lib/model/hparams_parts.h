@@ -18,6 +18,8 @@ void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp);
  * and values of their own. */
 void kt__hparams_read_kinds(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp);
+/* Several residual streams: needs n_layer and d_model. */
+void kt__hparams_read_streams(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_latent(kt__key_reader *r, kt__hparams *hp);
 /* The factor of queries, once it is known how far their rotation is stretched. */

@@ -92,7 +92,8 @@ typedef uint64_t kt__features;
     (UINT64_C(1) << 50) /* norms before the last product of each block; factors of matrices */
 #define KT__F_NO_ATTENTION \
     (UINT64_C(1) << 51) /* with MAMBA: layers are that alone, without feed-forward parts */
-#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
+#define KT__F_STREAMS (UINT64_C(1) << 52) /* several residual streams; gates that are cut */
+#define KT__F_NEVER (UINT64_C(1) << 63)   /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -143,8 +144,12 @@ typedef struct kt__hparams {
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
     kt__layer_sizes local; /* with KT__F_LOCAL_HEADS, of layers with a sliding window; d_ff is 0 */
     int d_ff_of[KT__MAX_LAYERS]; /* 0: d_ff, which is the largest */
-    int n_kv_own;      /* layers with keys and values of their own, before those without */
-    int d_layer_input; /* of a layer's own embedding of a token; 0: there are none */
+    int n_kv_own;        /* layers with keys and values of their own, before those without */
+    int n_stream, d_low; /* with KT__F_STREAMS: of the low-rank part besides attention */
+    float gate_cut
+        [KT__MAX_LAYERS]; /* deviations above a row's mean from which a gate counts; -INFINITY:
+                                       everywhere */
+    int d_layer_input;    /* of a layer's own embedding of a token; 0: there are none */
     int n_expert, n_expert_used; /* 0: none */
     int d_ff_expert, d_ff_shared;
     float expert_scale; /* of the shares */

@@ -21,7 +21,7 @@ kt_status kt__layer_inputs_make(kt__fwd *fwd, kt_error *err) {
     return KT_OK;
 }
 
-kt_status kt__layer_inputs_add(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+void kt__layer_inputs_rows(kt__fwd *fwd, const kt__layer *layer, float *made) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *gate = &layer->t[KT__SLOT_INPUT_GATE].w;
     const kt__weight *proj = &layer->t[KT__SLOT_INPUT_PROJ].w;
@@ -36,10 +36,15 @@ kt_status kt__layer_inputs_add(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     fwd->ops->mul(fwd->dev, own, ld, n_tok, per, rows, (size_t)per);
     acts = kt__fwd_acts(fwd, n_tok, per, &proj, 1);
     fwd->ops->quantize(fwd->dev, rows, n_tok, &acts);
-    float *made = kt__fwd_f32(fwd, KT__BUF_TMP);
     fwd->ops->matmul(fwd->dev, proj, &acts, NULL, NULL, NULL, 0, made, (size_t)hp->d_model);
+}
+
+kt_status kt__layer_inputs_add(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float *made = kt__fwd_f32(fwd, KT__BUF_TMP);
+    kt__layer_inputs_rows(fwd, layer, made);
     bool finite = fwd->ops->norm_add(fwd->dev, made, layer->t[KT__SLOT_INPUT_END].v, hp->norm_eps,
-                                     n_tok, hp->d_model, kt__fwd_f32(fwd, KT__BUF_X));
+                                     fwd->batch.n_tok, hp->d_model, kt__fwd_f32(fwd, KT__BUF_X));
     kt__fwd_lap(fwd, KT_PROFILE_DOWN);
     return finite ? KT_OK : kt__fwd_fail(fwd, "the end", err);
 }

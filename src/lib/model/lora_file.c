@@ -93,6 +93,11 @@ static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alp
         return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
                            "adapters of models with recurrent layers (%s) are not supported",
                            net->hp.arch);
+    if (net->hp.features & KT__F_STREAMS)
+        return kt__fail_at(
+            err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+            "adapters of models with several residual streams (%s) are not supported",
+            net->hp.arch);
     if (net->hp.features & KT__F_SUB_NORMS)
         return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
                            "adapters of models with norms within blocks (%s) are not supported",

@@ -378,6 +378,23 @@ static float *ones_of(kt__net *net) {
     return ones;
 }
 
+/* n weights of a norm times a factor. */
+static const float *scaled_norm(kt__net *net, const float *norm, int n, float factor) {
+    if (factor == 1.0f) return norm;
+    float *scaled = kt__arena_calloc(&net->arena, (size_t)n, sizeof *scaled);
+    for (int i = 0; scaled && i < n; i++) scaled[i] = norm[i] * factor;
+    return scaled;
+}
+
+/* Of streams: what the router reads is small. */
+static kt_status make_stream_norm(const binder *b, kt__layer *layer) {
+    int d = b->net->hp.d_model;
+    const float *norm = layer->t[KT__SLOT_STREAM_NORM].v;
+    if (!norm) return KT_OK;
+    layer->router_norm = scaled_norm(b->net, norm, d, 1.0f / (float)d);
+    return layer->router_norm ? KT_OK : kt__fail_nomem(b->err, "a router's norm", (size_t)d);
+}
+
 /* Norms that a layer has besides those of the file: of values, all ones; of what the router reads,
  * with the factor that comes after it. */
 static kt_status make_norms(const binder *b, int i) {
@@ -395,6 +412,7 @@ static kt_status make_norms(const binder *b, int i) {
         layer->v_norm = i > 0 ? net->layers[0].v_norm : ones_of(net);
         if (!layer->v_norm) return kt__fail_nomem(b->err, "the values' norm", 0);
     }
+    KT__STEP(make_stream_norm(b, layer));
     if (!scale) return KT_OK;
     float *norm = kt__arena_calloc(&net->arena, (size_t)hp->d_model, sizeof *norm);
     if (!norm) return kt__fail_nomem(b->err, "a router's norm", (size_t)hp->d_model);
@@ -406,14 +424,6 @@ static kt_status make_norms(const binder *b, int i) {
 static float factor_of(const kt__layer *layer, kt__slot slot) {
     const float *factor = layer->t[slot].v;
     return factor ? *factor : 1.0f;
-}
-
-/* n weights of a norm times a factor. */
-static const float *scaled_norm(kt__net *net, const float *norm, int n, float factor) {
-    if (factor == 1.0f) return norm;
-    float *scaled = kt__arena_calloc(&net->arena, (size_t)n, sizeof *scaled);
-    for (int i = 0; scaled && i < n; i++) scaled[i] = norm[i] * factor;
-    return scaled;
 }
 
 /* Factors of matrices go to where what they make is scaled or normed anyway. */
@@ -539,6 +549,17 @@ out:
     return status;
 }
 
+static kt_status bind_streams(const binder *b) {
+    kt_status status;
+    const kt__hparams *hp = &b->net->hp;
+    const shape each = {hp->d_model, hp->d_model, hp->n_stream - 1};
+    if (!(hp->features & KT__F_STREAMS)) return KT_OK;
+    KT__TRY(bind_matrices(b, "altup_proj.weight", each, true, &b->net->stream_proj));
+    KT__TRY(bind_matrices(b, "altup_unembd_proj.weight", each, true, &b->net->stream_unproj));
+out:
+    return status;
+}
+
 /* Tokens that the file does not want as answers: of markers that the model would write by mistake. */
 static kt_status bind_suppressed(const binder *b) {
     const kt__gguf_kv *kv = NULL;
@@ -576,6 +597,7 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_dense(b));
     KT__TRY(bind_ranker(b));
     KT__TRY(bind_layer_inputs(b));
+    KT__TRY(bind_streams(b));
     KT__TRY(bind_suppressed(b));
     if (half == 0) goto out;
     KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));

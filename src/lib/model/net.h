@@ -55,7 +55,7 @@ typedef struct kt__layer {
     const float *attn_sub_norm;         /* with KT__F_SUB_NORMS, times the last product's factor */
     const float *ffn_sub_norm;
     float qk_factor, v_factor, gate_factor, up_factor; /* of products; 1: none */
-    const float *router_norm; /* with KT__F_BRANCHES, of the router's input */
+    const float *router_norm; /* of the router's input: with KT__F_BRANCHES, and KT__F_STREAMS */
     int kv_layer;             /* with attention: of the store of keys and values */
     size_t state_at;          /* else: floats of a state before this layer's */
     const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
@@ -69,8 +69,9 @@ typedef struct kt__net {
     const float *out_norm, *head_bias; /* or NULL; head_bias: [n_vocab] */
     int32_t *suppressed;               /* [n_suppressed] tokens that are never chosen */
     size_t n_suppressed;
-    kt__weight input_table, input_proj;  /* with KT__F_LAYER_INPUTS: of all layers together */
-    const float *input_norm;             /* [d_layer_input] */
+    kt__weight input_table, input_proj;    /* with KT__F_LAYER_INPUTS: of all layers together */
+    const float *input_norm;               /* [d_layer_input] */
+    kt__weight stream_proj, stream_unproj; /* with KT__F_STREAMS: of the second, others follow */
     kt__input_tables tables;             /* with KT__F_LAYER_NORMS; with KT__F_EMBED_NORM a norm */
     kt__pool_head pool;                  /* after what is pooled */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
@@ -101,6 +102,10 @@ kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__
 void kt__net_free(kt__net *net);
 /* What a store of its keys and values, and of its states, is made for; all of it in f16. */
 kt__kv_shape kt__net_kv_shape(const kt__net *net);
+/* What a layer hands to the next one, of a token. */
+static inline size_t kt__net_row_floats(const kt__net *net) {
+    return (size_t)net->hp.d_model * (size_t)(net->hp.n_stream ? net->hp.n_stream : 1);
+}
 /* Whether the layer program of hp has a use for a tensor of this name, or does right without it. */
 bool kt__net_has_place(const kt__hparams *hp, kt__str name);
 

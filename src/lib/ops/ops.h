@@ -260,6 +260,20 @@ typedef struct kt__mamba {
     float *out; /* [n_tok][n_head n_row] */
 } kt__mamba;
 
+/* ---- several residual streams ---- */
+
+enum { KT__MAX_STREAMS = 4 };
+
+/* streams[s] += sum over k of (factors[s][k] . routes) streams[k], in one step; with made, += (1 +
+ * factors[s] . routes) (made - streams[0]) */
+typedef struct kt__blend {
+    const float *routes;  /* [n_tok][n_stream] */
+    const float *factors; /* [n_stream (n_stream)][n_stream] */
+    const float *made;    /* [n_tok][n] or NULL */
+    int n_stream, n_tok, n;
+    float *streams; /* [n_stream][n_tok][n] */
+} kt__blend;
+
 /* ---- latent attention ---- */
 
 /* Between the first products and those of each head. A head's query is n_rot numbers to rotate,
@@ -353,6 +367,11 @@ typedef struct kt__ops {
      * heads */
     void (*unweave)(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
                     float *alpha);
+    void (*blend)(kt__dev *dev, const kt__blend *desc);
+    /* io[t] times what makes it as long as like[t] */
+    void (*resize)(kt__dev *dev, const float *like, int n_tok, int n, float *io);
+    /* x[t][i] = max(0, x[t][i] - (mean of x[t] + by times its deviation)) */
+    void (*cut)(kt__dev *dev, float *x, int n_tok, int n, float by);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */

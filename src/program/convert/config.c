@@ -217,6 +217,7 @@ static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
         const char *whole, *text;
     } presets[] = {{"gemma3", "gemma3_text"},
+                   {"gemma3n", "gemma3n_text"},
                    {"gemma4", "gemma4_text"},
                    {"gemma4_unified", "gemma4_unified_text"},
                    {"mistral3", "mistral"},
@@ -259,7 +260,7 @@ static const char *activation_of(const kt__hf_config *c) {
 }
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
-    const char *want = c->arch & (KT__HF_GEMMA | KT__HF_GEMMA4)   ? "gelu_pytorch_tanh"
+    const char *want = c->arch & (KT__HF_GEMMA | KT__HF_KINDS)    ? "gelu_pytorch_tanh"
                        : c->arch & (KT__HF_BERTS | KT__HF_MODERN) ? "gelu"
                        : c->arch & KT__HF_NOMIC                   ? "swiglu"
                                                                   : "silu";
@@ -346,7 +347,8 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch & (KT__HF_FALCONH1 | KT__HF_ONLY_MAMBA)) KT__TRY(kt__hf_mamba_read(c, err));
     if (c->arch & KT__HF_NEMOTRONS) KT__TRY(kt__hf_parts_read(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
-    if (c->arch == KT__HF_GEMMA4) KT__TRY(kt__hf_kinds_check(c, err));
+    if (c->arch & KT__HF_KINDS) KT__TRY(kt__hf_kinds_check(c, err));
+    if (c->arch == KT__HF_GEMMA3N) KT__TRY(kt__hf_streams_check(c, err));
 out:
     return status;
 }
@@ -388,6 +390,7 @@ kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_n
     *out = (kt__hf_config){.path = path, .root = root};
     clear_numbers(out);
     KT__TRY(read_class(out, err));
+    if (out->arch == KT__HF_GEMMA3N) kt__hf_streams_read(out);
     KT__TRY(kt__hf_rope_read(out, err));
     for (int i = 0; i < N_INT_KEYS; i++) KT__TRY(read_int(out, &int_keys[i], err));
     for (int i = 0; i < N_NUM_KEYS; i++) KT__TRY(read_num(out, &num_keys[i], err));
@@ -464,6 +467,7 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
     if (c->arch == KT__HF_GEMMA4) kt__hf_kinds_put(c, w);
+    if (c->arch == KT__HF_GEMMA3N) kt__hf_streams_put(c, w);
     if (c->arch & KT__HF_BITNETS && activation_of(c))
         kt__gguf_put_str(w, key_name(c, "hidden_act", key), activation_of(c));
     if (c->arch & KT__HF_ALL_MAMBAS) kt__hf_mamba_put(c, w);

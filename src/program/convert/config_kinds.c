@@ -65,7 +65,7 @@ kt_status kt__hf_kinds_check(const kt__hf_config *c, kt_error *err) {
     if (c->n_expert > 0 && c->d_ff_expert == KT__HF_NONE)
         return kt__hf_refuse(c, "moe_intermediate_size", "is missing, and there are experts", err);
     if (kt__hf_flag(c, "attention_bias", false))
-        return kt__hf_refuse(c, "attention_bias", "the gemma4 format has no such biases", err);
+        return kt__hf_refuse(c, "attention_bias", "the format has no such biases", err);
     return check_shared(c, err);
 }
 

@@ -74,10 +74,13 @@ static kt_status read_locals(kt__hf_config *c, kt_error *err) {
     return json_is_array(types) ? read_types(c, types, err) : read_pattern(c, err);
 }
 
-/* Of gemma4, without a list: each sixth, and the last, has no window. */
-static void take_sixth(kt__hf_config *c) {
+/* Without a list each fifth of gemma3n has no window, and each sixth and the last of gemma4. */
+static void imply_locals(kt__hf_config *c) {
+    bool last = c->arch == KT__HF_GEMMA4;
+    int64_t period = last ? 6 : 5;
     c->has_locals = true;
-    for (int64_t i = 0; i < c->n_layer; i++) c->local[i] = (i + 1) % 6 != 0 && i + 1 < c->n_layer;
+    for (int64_t i = 0; i < c->n_layer; i++)
+        c->local[i] = (i + 1) % period != 0 && !(last && i + 1 == c->n_layer);
 }
 
 /* ---- the formats ---- */
@@ -111,8 +114,8 @@ kt_status kt__hf_layers_read(kt__hf_config *c, const kt__convert_notes *notes, k
     if (c->arch == KT__HF_COHERE2 && c->window <= 0)
         return kt__hf_refuse(c, "sliding_window", "the cohere2 format has one", err);
     if (implied_period(c) > 0) return check_layer_types(c, err);
-    if (c->arch == KT__HF_GEMMA4 && !json_is_array(json_object_get(c->text, "layer_types")))
-        take_sixth(c);
+    if (c->arch & KT__HF_KINDS && !json_is_array(json_object_get(c->text, "layer_types")))
+        imply_locals(c);
     else if (c->arch & KT__HF_POST_NORMS)
         return read_locals(c, err);
     return KT_OK;

@@ -42,6 +42,8 @@ enum {
 static plan_sizes sizes_of(const kt__hf_config *c, int64_t layer) {
     kt__hf_layer of = kt__hf_layer_of(c, layer);
     return (plan_sizes){.d_layer_input = c->d_layer_input,
+                        .n_stream = c->n_stream,
+                        .d_low = c->d_low,
                         .q_rank = c->q_rank,
                         .kv_rank = c->kv_rank,
                         .head_dim_k_full = c->nope_dim + c->rope_dim,
@@ -575,6 +577,18 @@ static kt_status find_embedding(const planner *p, const kt__st_tensor **out,
                        "there is no matrix '%s'", name);
 }
 
+/* Rows that every table of tokens has. */
+static kt_status count_rows(const planner *p, const kt__st_tensor *embed, size_t *out) {
+    const kt__st_tensor *own = NULL;
+    const kt__shard *shard;
+    kt_status status = KT_OK;
+    *out = (size_t)embed->shape[0];
+    if (p->config->arch == KT__HF_GEMMA3N)
+        status = kt__plan_find_source(p, "embed_tokens_per_layer.weight", &own, &shard);
+    if (own && own->shape[0] < *out) *out = (size_t)own->shape[0];
+    return status;
+}
+
 kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *config, size_t *out,
                                kt_error *err) {
     const planner p = {.folder = folder, .config = config, .err = err};
@@ -582,7 +596,7 @@ kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *co
     const kt__shard *shard;
     *out = 0;
     kt_status status = find_embedding(&p, &embed, &shard);
-    if (status == KT_OK) *out = (size_t)embed->shape[0];
+    if (status == KT_OK) status = count_rows(&p, embed, out);
     return status;
 }
 
@@ -598,7 +612,7 @@ static kt_status size_vocab(planner *p, int64_t n_tokens) {
                            "tensor '%.100s' has %" PRIu64 " rows, the tokenizer %" PRId64
                            " tokens: they do not belong together",
                            embed->name, embed->shape[0], n_tokens);
-    bool cut = p->config->arch & KT__HF_GEMMA3S;
+    bool cut = p->config->arch & (KT__HF_GEMMA3S | KT__HF_GEMMA3N);
     p->plan->n_vocab = cut ? n_tokens : (int64_t)embed->shape[0];
     if (!p->recipe) p->recipe = recipe_of_source(embed->type);
     return KT_OK;

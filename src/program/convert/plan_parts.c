@@ -149,10 +149,10 @@ out:
     return status;
 }
 
-/* One tensor of those of all experts. */
+/* One tensor of those of all experts, or of all streams but the first. */
 kt_status kt__plan_add_each(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
-    int64_t n = p->config->n_expert;
+    int64_t n = p->config->arch == KT__HF_GEMMA3N ? p->config->n_stream - 1 : p->config->n_expert;
     kt_status status = KT_OK;
     kt__planned t = {.n_dims = 3,
                      .n_rows = n * kt__plan_dim_of(p, row->rows),

@@ -38,26 +38,26 @@ kt_status kt__prequantised_config(const json_t *config, const char *path, kt_err
                        method ? name_of(method) : "quantization_config");
 }
 
-static bool says(const json_t *config, const char *name, const char *value) {
+static bool config_says(const json_t *config, const char *name, const char *value) {
     const char *said = json_string_value(
         json_object_get(json_object_get(config, "quantization_config"), name));
     return said && strcmp(said, value) == 0;
 }
 
 bool kt__prequantised_mxfp4(const json_t *config) {
-    return says(config, "quant_method", "mxfp4");
+    return config_says(config, "quant_method", "mxfp4");
 }
 
 bool kt__prequantised_bitnet(const json_t *config) {
-    return says(config, "quant_method", "bitnet");
+    return config_says(config, "quant_method", "bitnet");
 }
 
 bool kt__prequantised_bitnet_packed(const json_t *config) {
-    return kt__prequantised_bitnet(config) && !says(config, "quantization_mode", "online");
+    return kt__prequantised_bitnet(config) && !config_says(config, "quantization_mode", "online");
 }
 
 bool kt__prequantised_bitnet_multiplies(const json_t *config) {
-    return says(config, "linear_class", "autobitlinear");
+    return config_says(config, "linear_class", "autobitlinear");
 }
 
 /* What the tools add besides a matrix, or put in its place. */

@@ -20,7 +20,7 @@ struct kt__calibration {
     kt__kv_table table;
     int32_t *ids; /* [n_chunk * CHUNK] */
     size_t n_chunk;
-    float *x;    /* [n_chunk * CHUNK][d_model] */
+    float *x;    /* [n_chunk * CHUNK] of kt__net_row_floats */
     float *rows; /* [CHUNK][longest input] for inputs that are not kept as f32 */
     int layer;
     /* of a visit */
@@ -97,7 +97,7 @@ static kt_status take_tokens(kt__calibration *c, const int32_t *ids, size_t n_id
     c->n_chunk = n_ids / CHUNK;
     if (c->n_chunk == 0)
         return kt__fail(err, KT_E_ARG, "the text is %zu tokens, not one chunk of %d", n_ids, CHUNK);
-    size_t n = c->n_chunk * CHUNK, x_bytes = n * (size_t)hp->d_model * sizeof *c->x,
+    size_t n = c->n_chunk * CHUNK, x_bytes = n * kt__net_row_floats(c->model->net) * sizeof *c->x,
            row_bytes = (size_t)CHUNK * (size_t)longest_input(hp) * sizeof *c->rows;
     c->ids = kt__calloc(n, sizeof *c->ids);
     c->x = kt__malloc(x_bytes);
@@ -149,7 +149,7 @@ static kt_status run_chunk(kt__calibration *c, size_t chunk, int layer, kt_error
         .n_tok = CHUNK, .ids = c->ids + chunk * CHUNK, .segs = &seg, .n_seg = 1};
     kt_ctx *ctx = c->model->ctx;
     int n_threads = kt__ctx_threads_now(ctx);
-    float *x = c->x + chunk * CHUNK * (size_t)c->model->net->hp.d_model;
+    float *x = c->x + chunk * CHUNK * kt__net_row_floats(c->model->net);
     kt__pool_begin(ctx->pool, n_threads);
     kt__fwd_begin(c->fwd, &batch, c->kv, n_threads);
     kt_status status = kt__fwd_run_layer(c->fwd, layer, x, err);

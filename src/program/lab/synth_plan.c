@@ -179,7 +179,10 @@ static const slot_stats known_stats[KT__SLOT_COUNT] = {
     [KT__SLOT_FFN_DOWN_BIAS] = {.std = 0.2f},
     [KT__SLOT_PICK_BIAS] = {.std = 0.1f},
     [KT__SLOT_ROUTER_SCALE] = {.mean = 30.0f, .std = 3.0f}, /* it is divided by sqrt(d_model) */
-    [KT__SLOT_INPUT_END] = {.mean = 0.3f, .std = 0.03f},    /* less than the layer's blocks add */
+    [KT__SLOT_STREAM_PREDICT] = {.std = 0.03f},
+    [KT__SLOT_STREAM_CORRECT] = {.std = 0.1f},
+    [KT__SLOT_LOW_END] = {.mean = 0.5f, .std = 0.05f},
+    [KT__SLOT_INPUT_END] = {.mean = 0.3f, .std = 0.03f}, /* less than the layer's blocks add */
     [KT__SLOT_DOWN_SCALE] = {.mean = 1.0f, .std = 0.3f},
     [KT__SLOT_OUT_SCALE] = {.mean = 0.8f, .std = 0.1f},
     [KT__SLOT_ROUTER_BIAS] = {.std = 0.5f},
@@ -208,6 +211,10 @@ static slot_stats stats_of(const kt__hparams *hp, kt__slot slot, const kt__slot_
         s.mean = 1.0f / sqrtf(sqrtf((float)shape->n_cols));
         s.std = 0.1f * s.mean;
     }
+    if (hp->n_stream && slot == KT__SLOT_FFN_POST_NORM)
+        s = (slot_stats){.mean = 0.5f, .std = 0.05f};
+    if (slot == KT__SLOT_STREAM_NORM) /* it is divided by d_model */
+        s = (slot_stats){.mean = (float)hp->d_model, .std = 0.1f * (float)hp->d_model};
     if (slot == KT__SLOT_MAMBA_OUT && hp->features & KT__F_BOTH) s.gain = 0.3f;
     return s;
 }
@@ -319,12 +326,28 @@ static void add_layer_inputs(planner *p, const kt__hparams *hp) {
     add_norm(p, "per_layer_proj_norm.weight", per, 1.0f);
 }
 
+/* Of all streams but the first. */
+static void add_streams(planner *p, const kt__hparams *hp) {
+    static const char *const names[] = {"altup_proj.weight", "altup_unembd_proj.weight"};
+    for (size_t i = 0; hp->n_stream && i < KT__COUNT(names); i++) {
+        kt__synth_tensor t = {.type = recipe_type(p->plan, KT__TENSOR_OTHER, -1, hp->d_model),
+                              .n_dims = 3,
+                              .n_cols = hp->d_model,
+                              .n_rows = (int64_t)hp->d_model * (hp->n_stream - 1),
+                              .n_expert = hp->n_stream - 1,
+                              .std = 1.0f / sqrtf((float)hp->d_model)};
+        set_name(&t, -1, names[i]);
+        add_tensor(p, t);
+    }
+}
+
 static void add_all(planner *p, const kt__hparams *hp) {
     const kt__synth_preset *ps = p->plan->preset;
-    float embed_gain = hp->features & KT__F_EMBED_SCALE ? 0.25f : 1.0f;
+    float embed_gain = hp->features & KT__F_EMBED_SCALE && !hp->n_stream ? 0.25f : 1.0f;
     add_matrix(p, KT__TENSOR_EMBD, "token_embd.weight", ps->d_model, p->plan->n_vocab, embed_gain);
     add_layer_inputs(p, hp);
-    if (hp->features & KT__F_LOCAL_HEADS)
+    add_streams(p, hp);
+    if (hp->features & KT__F_LOCAL_HEADS && !hp->n_stream)
         add_factors(p, "rope_freqs.weight", KT__CONTENT_QUARTER_FREQS);
     if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
     if (ps->longrope) {
@@ -481,6 +504,18 @@ static void put_kinds(keys *k, const kt__synth_preset *ps) {
     put_u32(k, "embedding_length_per_layer_input", ps->d_layer_input);
 }
 
+/* Streams, and gates that are cut in the first layers. */
+static void put_streams(keys *k, const kt__synth_preset *ps) {
+    enum { MAX_LAYER = 64, CUT_LAYERS = 10 };
+    float cuts[MAX_LAYER];
+    if (!(k->features & KT__F_STREAMS)) return;
+    put_u32(k, "altup.num_inputs", 4);
+    put_u32(k, "altup.active_idx", 0);
+    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
+        cuts[i] = i < CUT_LAYERS ? 1.6448533535003662f : -INFINITY;
+    kt__gguf_put_f32s(k->w, arch_key(k, "activation_sparsity_scale"), cuts, (uint64_t)ps->n_layer);
+}
+
 /* Heads of keys, and what recurrent layers have. */
 static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     enum { MAX_LAYER = 64 }; /* a bit each */
@@ -527,6 +562,7 @@ static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
         put_u32(&k, "attention.value_length", ps->head_dim);
     }
     put_kinds(&k, ps);
+    put_streams(&k, ps);
     put_rope(&k, ps);
     put_experts(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);

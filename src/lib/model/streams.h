@@ -1,0 +1,24 @@
+/* Several residual streams (Gemma 3n; Baykal et al. 2023): a layer computes with the first, and what it
+ * makes of that is passed on to the others by factors of each token.
+ *
+ * Owns: the streams' place in the layer program, the low-rank part besides attention, and gates of
+ * which few count. Threads as forward.h. */
+#ifndef KT_MODEL_STREAMS_H
+#define KT_MODEL_STREAMS_H
+
+#include "model/fwd_steps.h"
+
+/* Those of a batch: x holds its embeddings. */
+void kt__streams_make(kt__fwd *fwd);
+/* Before a layer: what the streams are expected to become; x is the first. */
+kt_status kt__streams_begin(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* After its mixer: x and the low-rank part together. */
+void kt__streams_join(kt__fwd *fwd);
+/* Gate and up of a layer whose gate is cut. */
+kt_status kt__streams_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* After the layer, whose result is x: the streams are corrected by it. */
+kt_status kt__streams_end(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* Before the head: x is the mean of all. */
+void kt__streams_merge(kt__fwd *fwd);
+
+#endif
