@@ -184,6 +184,7 @@ KT_API void kt_ctx_close(kt_ctx *ctx);
  * bytes of one process. Sessions on disk, disk caches, adapters and learners are KT_E_UNSUPPORTED then. Before a model is
  * opened; without a launcher nothing happens. KT_E_UNSUPPORTED: libkentang-mpi.so is not installed; KT_E_IO. */
 KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, kt_error *err);
+KT_API int kt_launcher_rank(void); /* of this process among those that a launcher started; -1: none did */
 KT_API int kt_ctx_rank(const kt_ctx *ctx); /* 0: the one that leads, or the only one */
 KT_API int kt_ctx_n_ranks(const kt_ctx *ctx);
 /* KT_E_STATE: a process was lost, which the message names; whatever is computed fails with that, and the context can

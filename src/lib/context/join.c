@@ -16,6 +16,10 @@ kt_status kt_ctx_join(kt_ctx *ctx, kt_error *err) {
     return KT_OK;
 }
 
+int kt_launcher_rank(void) {
+    return kt__peers_launched();
+}
+
 int kt_ctx_rank(const kt_ctx *ctx) {
     return ctx->split.rank;
 }

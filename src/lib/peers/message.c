@@ -75,6 +75,35 @@ kt_status kt__message_send(kt__message *m, kt__peers *peers, kt_error *err) {
     return kt__peers_check(peers, err);
 }
 
+/* ---- letters ---- */
+
+kt_status kt__message_post(kt__message *m, kt__peers *peers, int rank, kt_error *err) {
+    size_t n = m->n * sizeof *m->words;
+    if (m->bad) return kt__fail_nomem(err, "a message to another process", n);
+    m->words[1] = (int32_t)m->n;
+    kt__peers_post(peers, rank, m->words, n);
+    return kt__peers_check(peers, err);
+}
+
+kt_status kt__message_look(kt__message *m, kt__peers *peers, int *rank, int32_t *kind,
+                           kt_error *err) {
+    size_t n = 0;
+    *rank = kt__peers_look(peers, &n);
+    KT__STEP(kt__peers_check(peers, err));
+    if (*rank < 0) return KT_OK;
+    m->n = 0;
+    m->at = HEAD;
+    m->bad = false;
+    if (n < HEAD * sizeof *m->words || n % sizeof *m->words != 0 || n / sizeof *m->words > MOST)
+        return kt__fail(err, KT_E_FORMAT, "a message of %zu bytes from process %d", n, *rank);
+    if (!make_room(m, n / sizeof *m->words))
+        return kt__fail_nomem(err, "a message of another process", n);
+    kt__peers_take(peers, *rank, m->words, n);
+    m->n = n / sizeof *m->words;
+    *kind = m->words[0];
+    return kt__peers_check(peers, err);
+}
+
 /* ---- the others ---- */
 
 kt_status kt__message_receive(kt__message *m, kt__peers *peers, int32_t *kind, kt_error *err) {
@@ -126,4 +155,9 @@ const void *kt__message_take_bytes(kt__message *m, size_t n) {
     size_t there = (size_t)kt__message_take(m, 0, MOST);
     if (n && there != n) m->bad = true;
     return kt__message_take_words(m, words_of(there));
+}
+
+const char *kt__message_take_text(kt__message *m, size_t *n) {
+    *n = (size_t)kt__message_take(m, 0, MOST);
+    return (const char *)kt__message_take_words(m, words_of(*n));
 }

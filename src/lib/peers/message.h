@@ -27,6 +27,12 @@ void kt__message_put_words(kt__message *m, const int32_t *x, size_t n);
 void kt__message_put_bytes(kt__message *m, const void *bytes, size_t n); /* with their number */
 kt_status kt__message_send(kt__message *m, kt__peers *peers, kt_error *err) KT_CHECKED;
 
+/* To one process, as a letter. */
+kt_status kt__message_post(kt__message *m, kt__peers *peers, int rank, kt_error *err) KT_CHECKED;
+/* A letter, if one has come; *rank -1: none has. Any process. */
+kt_status kt__message_look(kt__message *m, kt__peers *peers, int *rank, int32_t *kind,
+                           kt_error *err) KT_CHECKED;
+
 /* ---- the others ---- */
 /* Waits for one. */
 kt_status kt__message_receive(kt__message *m, kt__peers *peers, int32_t *kind,
@@ -36,6 +42,8 @@ int32_t kt__message_take(kt__message *m, int32_t low, int32_t high);
 int64_t kt__message_take_64(kt__message *m, int64_t low, int64_t high);
 /* n words in place, valid until the next message; NULL: there are fewer. */
 const int32_t *kt__message_take_words(kt__message *m, size_t n);
+/* Any number of bytes, *n, with a 0 after them. NULL: something else is there. */
+const char *kt__message_take_text(kt__message *m, size_t *n);
 /* Bytes of that number exactly, or, with n 0, of any: with a 0 after them. NULL: others are there. */
 const void *kt__message_take_bytes(kt__message *m, size_t n);
 

@@ -14,6 +14,7 @@ enum { DEADLINE_S = 60, RESTART_MS = 5000 };
 struct kt__peers {
     void *lib, *state;
     const kt__transport *transport;
+    int deadline_s;
     atomic_bool failed;   /* after why was written */
     atomic_bool reported; /* a caller got it as an error */
     char why[KT__WHY_BYTES];
@@ -57,9 +58,10 @@ static kt_status find_table(kt__peers *p, const char *file, kt_error *err) {
 
 static kt_status start_transport(kt__peers *p, kt_error *err) {
     const char *file = getenv("KENTANG_MPI");
-    int deadline_s = number_of("KENTANG_MPI_DEADLINE");
+    int given_s = number_of("KENTANG_MPI_DEADLINE");
+    p->deadline_s = given_s > 0 ? given_s : DEADLINE_S;
     KT__STEP(find_table(p, file ? file : "libkentang-mpi.so", err));
-    if (!p->transport->start(&p->state, deadline_s > 0 ? deadline_s : DEADLINE_S, p->why))
+    if (!p->transport->start(&p->state, p->deadline_s, p->why))
         return kt__fail(err, KT_E_IO, "MPI does not start: %s", p->why);
     if (kt__peers_size(p) <= KT__PEERS_MAX) return KT_OK;
     return kt__fail(err, KT_E_ARG, "%d processes are more than the %d that can share a model",
@@ -106,6 +108,24 @@ void kt__peers_gather(kt__peers *p, void *buf, const size_t *at) {
 
 void kt__peers_broadcast(kt__peers *p, void *buf, size_t n) {
     if (!p->failed) p->failed = !p->transport->broadcast(p->state, buf, n, p->why);
+}
+
+void kt__peers_post(kt__peers *p, int rank, const void *buf, size_t n) {
+    if (!p->failed) p->failed = !p->transport->post(p->state, rank, buf, n, p->why);
+}
+
+int kt__peers_look(kt__peers *p, size_t *n) {
+    int rank = -1;
+    if (!p->failed) p->failed = !p->transport->look(p->state, &rank, n, p->why);
+    return p->failed ? -1 : rank;
+}
+
+void kt__peers_take(kt__peers *p, int rank, void *buf, size_t n) {
+    if (!p->failed) p->failed = !p->transport->take(p->state, rank, buf, n, p->why);
+}
+
+int kt__peers_deadline_s(const kt__peers *p) {
+    return p->deadline_s;
 }
 
 void kt__peers_fail(kt__peers *p, const char *why) {

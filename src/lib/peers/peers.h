@@ -28,6 +28,13 @@ const char *kt__peers_host(const kt__peers *peers, int rank);
 /* As the transport's. After a failure the bytes are undefined, and further calls return at once. */
 void kt__peers_gather(kt__peers *peers, void *buf, const size_t *at);
 void kt__peers_broadcast(kt__peers *peers, void *buf, size_t n);
+/* Letters between two processes, in their order; no batch may be divided meanwhile. post: a copy, which is under way
+ * when this returns. look: whose letter has come, and its size; -1: none. take: that one. */
+void kt__peers_post(kt__peers *peers, int rank, const void *buf, size_t n);
+int kt__peers_look(kt__peers *peers, size_t *n);
+void kt__peers_take(kt__peers *peers, int rank, void *buf, size_t n);
+/* How long another process may be silent. */
+int kt__peers_deadline_s(const kt__peers *peers);
 /* KT_E_STATE with the first failure, if there was one, and when a server may be there again. */
 kt_status kt__peers_check(kt__peers *peers, kt_error *err) KT_CHECKED;
 /* Whether that was asked for with an error, which somebody reads. */

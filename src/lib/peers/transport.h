@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KT__TRANSPORT_VERSION = 2, KT__WHY_BYTES = 256 };
+enum { KT__TRANSPORT_VERSION = 3, KT__WHY_BYTES = 256 };
 
 typedef struct kt__transport {
     int version;
@@ -22,6 +22,12 @@ typedef struct kt__transport {
     bool (*gather)(void *state, void *buf, const size_t *at, char *why);
     /* Process 0 has buf[n]; the others get it, however long it takes until it is sent. */
     bool (*broadcast)(void *state, void *buf, size_t n, char *why);
+    /* A letter to one process: a copy, which is under way when this returns. */
+    bool (*post)(void *state, int rank, const void *buf, size_t n, char *why);
+    /* *rank, *n: of the next letter that has come; -1: none has. */
+    bool (*look)(void *state, int *rank, size_t *n, char *why);
+    /* That letter, of n bytes. */
+    bool (*take)(void *state, int rank, void *buf, size_t n, char *why);
     /* From now on no other process may keep this one waiting for longer. Any thread, at any time. */
     void (*hurry)(void *state, int ms);
     /* clean: once all have come here; else the job ends at once. */

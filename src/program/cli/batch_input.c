@@ -179,7 +179,7 @@ out:
 void kt__batch_line_parse(const char *line, size_t len, uint64_t number,
                           const kt_request_params *defaults, kt__batch_line *out) {
     json_t *object = NULL;
-    *out = (kt__batch_line){0};
+    *out = (kt__batch_line){.number = number};
     kt_status status = kt__wire_parse(line, len, &object, &out->err);
     if (status == KT_OK &&
         (json_object_get(object, "custom_id") || json_object_get(object, "body"))) {

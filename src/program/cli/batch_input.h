@@ -35,6 +35,7 @@ kt__batch_read kt__batch_input_next(kt__batch_input *in, bool wait, const char *
 
 /* A line understood, or refused. */
 typedef struct kt__batch_line {
+    uint64_t number;           /* of the line in the file, from 1 */
     bool openai;               /* answered in the shape of OpenAI's batch files */
     char *id;                  /* custom_id, id, or "line-N"; for kt__free; NULL: no memory */
     kt__wire_request *request; /* NULL: err says why not */

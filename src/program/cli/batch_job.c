@@ -153,7 +153,7 @@ static void job_finish(kt__batch_job *job, const kt_request_report *report) {
         line.failed = false;
     }
     if (job->failed) kt__batch_write_error(&line, &job->line, &job->err);
-    job->sink->done(job->sink->user, &line, job->failed, report);
+    job->sink->done(job->sink->user, job->line.number, &line, job->failed, report);
     kt__buf_free(&line);
     job_free(job);
 }
@@ -289,7 +289,7 @@ kt_status kt__batch_job_submit(kt_engine *engine, kt__batch_line *line, const kt
     kt__buf out;
     kt__buf_init(&out, 1 << 20);
     kt__batch_write_error(&out, line, &why);
-    sink->done(sink->user, &out, true, NULL);
+    sink->done(sink->user, line->number, &out, true, NULL);
     kt__buf_free(&out);
     kt__batch_line_free(line);
     return KT_OK;

@@ -10,9 +10,9 @@
 
 typedef struct kt__batch_job kt__batch_job;
 
-/* Told once, when an answer is complete; *line is one line without its newline, and is the job's.
- * failed: it is an error. The job is gone afterwards. */
-typedef void kt__batch_done_fn(void *user, kt__buf *line, bool failed,
+/* Called once, when an answer is complete; number: its request's line's; *line is one line without its newline, and is
+ * the job's. failed: it is an error. The job is gone afterwards. */
+typedef void kt__batch_done_fn(void *user, uint64_t number, kt__buf *line, bool failed,
                                const kt_request_report *report);
 
 typedef struct kt__batch_sink {

@@ -2,13 +2,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/batch_job.h"
+#include "cli/batch_order.h"
 #include "cli/batch_output.h"
+#include "cli/batch_replica.h"
 #include "term/cli.h"
 #include "setup/sampling_opts.h"
 #include "setup/session.h"
@@ -17,7 +20,7 @@
 
 typedef struct batch_opts {
     const char *out;
-    bool quiet, retry_failed, strict;
+    bool quiet, retry_failed, strict, replicas;
 } batch_opts;
 
 #define AT(member) offsetof(batch_opts, member)
@@ -41,6 +44,11 @@ static const kt__opt files_table[] = {
      .at = AT(strict),
      .help =
          "end with 1 where a result of this run is an error (default: 0, they are in the file)"},
+    {.name = "replicas",
+     .kind = KT__OPT_ON,
+     .at = AT(replicas),
+     .help = "after mpirun: each process has a whole model and answers a share of the requests; "
+             "results are written in the order of their requests"},
     {.name = "quiet",
      .brief = "q",
      .kind = KT__OPT_ON,
@@ -57,7 +65,10 @@ typedef struct batch {
     kt__batch_line held; /* refused by a full queue, to be submitted again */
     kt__id_set seen;     /* ids of this run */
     kt_request_params defaults;
+    kt__batch_share share;
+    kt__batch_order order; /* of replicas' results */
     int32_t n_live, n_live_max;
+    int32_t n_elsewhere; /* of n_live, in other processes */
     bool stopping;
     kt_error failure; /* the first that ends the batch: of the output, or of memory */
 
@@ -83,6 +94,7 @@ static void show_progress(batch *b, bool now) {
     kt_engine_get_stats(b->session.engine, &stats);
     fprintf(stderr, ", %d running, %d waiting, %.1f tok/s", stats.running, stats.waiting,
             (double)stats.generated_tokens / seconds_since(b));
+    if (b->n_elsewhere) fprintf(stderr, " here, %d elsewhere", b->n_elsewhere);
     if (b->in.size)
         fprintf(stderr, ", %.0f%% of the requests read",
                 100.0 * (double)b->in.n_bytes / (double)b->in.size);
@@ -91,7 +103,8 @@ static void show_progress(batch *b, bool now) {
 
 static void show_end(batch *b) {
     if (b->show) fputs("\r\033[K", stderr);
-    fprintf(stderr, "kentang: %llu results", (unsigned long long)b->n_done);
+    fprintf(stderr, "kentang: %llu results",
+            (unsigned long long)(b->n_done - kt__batch_order_waiting(&b->order)));
     if (b->n_errors) fprintf(stderr, ", %llu of them errors", (unsigned long long)b->n_errors);
     if (b->n_skipped)
         fprintf(stderr, ", %llu were there already", (unsigned long long)b->n_skipped);
@@ -101,6 +114,7 @@ static void show_end(batch *b) {
     if (b->n_drafted)
         fprintf(stderr, ", %lld of %lld proposed tokens right", (long long)b->n_accepted,
                 (long long)b->n_drafted);
+    if (b->share.peers) fprintf(stderr, " | %d replicas", b->share.n);
     fprintf(stderr, " | %.1f s\n", seconds_since(b));
     kt__session_warn_of_cache(&b->session);
 }
@@ -112,10 +126,20 @@ static void fail_batch(batch *b, const kt_error *err) {
     b->stopping = true;
 }
 
-static void on_done(void *user, kt__buf *line, bool failed, const kt_request_report *report) {
-    batch *b = user;
+static kt_status write_in_order(batch *b, uint64_t number, kt__buf *line, kt_error *err) {
+    kt__buf next;
+    kt_status status = KT_OK;
+    kt__batch_order_put(&b->order, number, line);
+    while (status == KT_OK && kt__batch_order_next(&b->order, &next)) {
+        status = kt__batch_output_write(&b->out, &next, err);
+        kt__buf_free(&next);
+    }
+    return status;
+}
+
+static void take_result(batch *b, uint64_t number, kt__buf *line, bool failed,
+                        const kt_request_report *report) {
     kt_error err;
-    if (report) b->n_live--;
     /* unfinished, by Ctrl-C or an error of the output: for when the batch is gone on with */
     if (b->stopping || (report && report->finish == KT_FINISH_CANCELLED)) return;
     b->n_done++;
@@ -127,7 +151,34 @@ static void on_done(void *user, kt__buf *line, bool failed, const kt_request_rep
         b->n_drafted += report->n_drafted;
         b->n_accepted += report->n_accepted;
     }
-    if (kt__batch_output_write(&b->out, line, &err) != KT_OK) fail_batch(b, &err);
+    kt_status status = b->opts->replicas ? write_in_order(b, number, line, &err)
+                                         : kt__batch_output_write(&b->out, line, &err);
+    if (status != KT_OK) fail_batch(b, &err);
+}
+
+static void on_done(void *user, uint64_t number, kt__buf *line, bool failed,
+                    const kt_request_report *report) {
+    batch *b = user;
+    if (report) b->n_live--;
+    take_result(b, number, line, failed, report);
+}
+
+/* Those that other processes have sent. */
+static kt_status take_others(batch *b, kt_error *err) {
+    for (bool any = true; any;) {
+        kt__batch_result result;
+        kt__buf line;
+        KT__STEP(kt__batch_share_look(&b->share, &result, &any, err));
+        if (!any) break;
+        b->n_live--;
+        b->n_elsewhere--;
+        kt__buf_init(&line, (size_t)1 << 30);
+        if (!kt__buf_append(&line, result.bytes, result.len))
+            return kt__fail_nomem(err, "a result", result.len);
+        take_result(b, result.number, &line, result.failed, &result.report);
+        kt__buf_free(&line);
+    }
+    return KT_OK;
 }
 
 /* ---- requests ---- */
@@ -159,6 +210,20 @@ static kt_status submit_held(batch *b, kt_error *err) {
     return status;
 }
 
+/* The held request goes to the process that has the least to do, which may be this one. */
+static kt_status share_held(batch *b, const char *line, size_t len, kt_error *err) {
+    b->share.places[0].n_live = b->n_live - b->n_elsewhere;
+    int rank = b->share.peers && b->held.request ? kt__batch_share_choose(&b->share) : 0;
+    if (!kt__batch_order_expect(&b->order, b->held.number))
+        return kt__fail_nomem(err, "the order of results", b->order.end);
+    if (rank < 1) return submit_held(b, err);
+    KT__STEP(kt__batch_share_send(&b->share, rank, b->held.number, line, len, err));
+    b->n_live++;
+    b->n_elsewhere++;
+    kt__batch_line_free(&b->held);
+    return KT_OK;
+}
+
 static kt_status take_line(batch *b, kt__batch_read got, const char *line, size_t len,
                            kt_error *err) {
     if (got == KT__BATCH_TOO_LONG) line = "", len = 0;
@@ -169,10 +234,19 @@ static kt_status take_line(batch *b, kt__batch_read got, const char *line, size_
     }
     kt_status status = refuse_twice(b, &b->held, err);
     if (status != KT_OK) return status;
-    if (!kt__id_set_has(&b->out.finished, b->held.id)) return submit_held(b, err);
+    bool finished = kt__id_set_has(&b->out.finished, b->held.id);
+    if (!finished && b->opts->replicas) return share_held(b, line, len, err);
+    if (!finished) return submit_held(b, err);
     b->n_skipped++;
     kt__batch_line_free(&b->held);
     return KT_OK;
+}
+
+static bool has_room(batch *b) {
+    if (b->held.id) return false;
+    if (!b->opts->replicas) return b->n_live < b->n_live_max;
+    b->share.places[0].n_live = b->n_live - b->n_elsewhere;
+    return kt__batch_share_choose(&b->share) >= 0 && !kt__batch_order_is_full(&b->order);
 }
 
 /* Takes requests while there are some and room for them. false: there will be no more. */
@@ -180,7 +254,7 @@ static bool take_requests(batch *b) {
     kt_error err;
     kt_status status = KT_OK;
     if (b->held.id) status = submit_held(b, &err);
-    while (status == KT_OK && b->n_live < b->n_live_max && !b->stopping) {
+    while (status == KT_OK && has_room(b) && !b->stopping) {
         const char *line;
         size_t len;
         kt__batch_read got = kt__batch_input_next(&b->in, b->n_live == 0, &line, &len, &err);
@@ -194,15 +268,24 @@ static bool take_requests(batch *b) {
     return true;
 }
 
+/* What is computed here for a moment, and what came from elsewhere. */
+static kt_status step_all(batch *b, kt_error *err) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int32_t left;
+    if (b->n_live > b->n_elsewhere)
+        KT__STEP(kt_engine_step(b->session.engine, 20000, &left, err));
+    else if (b->n_live)
+        (void)nanosleep(&pause, NULL);
+    return take_others(b, err);
+}
+
 static void run_all(batch *b) {
     bool more = true;
     kt__interrupt_watch(b->session.engine);
     while (!b->stopping && (more || b->n_live)) {
         kt_error err;
-        int32_t left;
         if (more) more = take_requests(b);
-        kt_status status = KT_OK;
-        if (b->n_live) status = kt_engine_step(b->session.engine, 20000, &left, &err);
+        kt_status status = step_all(b, &err);
         if (kt__interrupted())
             status = kt__fail(&err, KT_E_CANCELLED, "interrupted; the results so far are kept");
         if (status != KT_OK) fail_batch(b, &err);
@@ -236,11 +319,33 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     b->n_live_max = engine.n_parallel * 2 + 8; /* the next ones wait in the queue */
     if (b->n_live_max > engine.n_queue_max) b->n_live_max = engine.n_queue_max;
     b->show = !b->opts->quiet && isatty(STDERR_FILENO);
-    b->begin_us = kt__now_us();
     if (b->out.n_cut) {
         fprintf(stderr, "kentang: an unfinished last line of %llu bytes was cut off %s\n",
                 (unsigned long long)b->out.n_cut, b->out.path);
     }
+}
+
+static kt_status open_files(batch *b, const char *word, int *fd, kt_error *err) {
+    if (b->opts->retry_failed && !b->opts->out)
+        return kt__fail(err, KT_E_ARG, "--retry-failed needs the file of results: --out FILE");
+    if (kt_launcher_rank() > 0) return KT_OK; /* process 0 reads and writes */
+    KT__STEP(open_input(word, fd, err));
+    kt__batch_input_open(&b->in, *fd);
+    return kt__batch_output_open(b->opts->out, b->opts->retry_failed, &b->out, err);
+}
+
+static kt_status answer_all(batch *b, const kt__session_opts *session, kt_error *err) {
+    const kt_engine_info *engine = &b->session.engine_info;
+    if (b->opts->replicas && b->share.rank > 0)
+        return kt__batch_replica_run(&b->share, &b->session, &b->defaults, err);
+    kt__session_print_plan(&b->session, session, 0);
+    if (b->opts->replicas)
+        KT__STEP(kt__batch_share_ready(&b->share, engine->n_parallel, engine->n_queue_max, err));
+    b->begin_us = kt__now_us();
+    run_all(b);
+    show_end(b);
+    *err = b->failure;
+    return b->failure.code == KT_OK ? kt__batch_share_end(&b->share, err) : b->failure.code;
 }
 
 static int run_batch(const batch_opts *opts, kt__session_opts *session, kt__sampling_opts *sampling,
@@ -250,27 +355,18 @@ static int run_batch(const batch_opts *opts, kt__session_opts *session, kt__samp
     kt_status status;
     int code = 0, fd = -1;
     session->many = true;
+    session->config->replica = opts->replicas;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
-    if (opts->retry_failed && !opts->out) {
-        status = kt__fail(&err, KT_E_ARG, "--retry-failed needs the file of results: --out FILE");
-        goto out;
-    }
-    KT__TRY(open_input(word, &fd, &err));
-    kt__batch_input_open(&b.in, fd);
-    KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
+    KT__TRY(open_files(&b, word, &fd, &err));
+    if (opts->replicas) KT__TRY(kt__batch_share_open(&b.share, &err));
     KT__TRY(kt__session_open(session, &b.session, &err));
-    kt__session_print_plan(&b.session, session, 0);
     set_up(&b, &sampling->params);
-    run_all(&b);
-    show_end(&b);
-    if (b.failure.code != KT_OK) {
-        err = b.failure;
-        status = err.code;
-    }
+    KT__TRY(answer_all(&b, session, &err));
 out:
     kt__batch_line_free(&b.held);
     if (b.session.ctx) kt__session_close(&b.session);
     kt__batch_input_close(&b.in);
+    kt__batch_order_free(&b.order);
     kt__id_set_free(&b.seen);
     kt_error close_err;
     kt_status closed = kt__batch_output_close(&b.out, &close_err);
@@ -280,6 +376,7 @@ out:
     }
     if (fd > STDIN_FILENO) close(fd);
     if (status != KT_OK) code = kt__cli_fail("batch", &err);
+    kt__batch_share_close(&b.share, status != KT_OK);
     return status == KT_OK && opts->strict && b.n_errors ? 1 : code;
 }
 

@@ -35,7 +35,7 @@ static bool is_request(const json_t *object) {
 
 static kt_status note_result(kt__batch_output *out, const char *line, size_t len, uint64_t number,
                              kt_error *err) {
-    json_t *object = json_loadb(line, len, 0, NULL);
+    json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, NULL); /* of a text */
     const char *id = json_string_value(json_object_get(object, "custom_id"));
     if (!id) id = json_string_value(json_object_get(object, "id"));
     kt_status status = KT_OK;

@@ -127,7 +127,7 @@ kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *pat
                                kt_model **out, kt_error *err) {
     kt_model_params params = kt__place_model_params(c);
     params.vocab_only = vocab_only;
-    if (!vocab_only) KT__STEP(kt__place_join(ctx, err));
+    if (!vocab_only && !c->replica) KT__STEP(kt__place_join(ctx, err));
     /* read by OpenBLAS when it is loaded: it then starts no threads that would only sleep */
     if (params.blas) (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
     return path ? kt_model_open(ctx, path, &params, out, err)

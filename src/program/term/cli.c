@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,12 +80,10 @@ static const char *remedy_of(kt_status code, const char *where, const char *mess
 
 /* Whose error it is, where a launcher started several processes, whose lines come out together. */
 static void print_process(void) {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     char host[256] = "another machine";
-    if (!rank) rank = getenv("PMI_RANK");
-    if (!rank || !strcmp(rank, "0")) return;
+    if (kt_launcher_rank() < 1) return;
     (void)gethostname(host, sizeof host - 1);
-    fprintf(stderr, "process %.10s on %s: ", rank, host);
+    fprintf(stderr, "process %d on %s: ", kt_launcher_rank(), host);
 }
 
 static void print_line(const char *command, const char *message) {

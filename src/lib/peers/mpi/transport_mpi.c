@@ -15,13 +15,23 @@
 
 #include "peers/transport.h"
 
+/* A letter on its way, and its bytes. */
+typedef struct mpi_letter {
+    struct mpi_letter *next;
+    MPI_Request request;
+    uint8_t bytes[];
+} mpi_letter;
+
 typedef struct mpi_job {
     MPI_Comm comm;
     int rank, size;
     atomic_int deadline_ms;
     MPI_Request *requests; /* [2 * size]: receives, then sends; of the process itself none */
     char (*hosts)[MPI_MAX_PROCESSOR_NAME];
+    mpi_letter *letters;
 } mpi_job;
+
+enum { TAG_PART = 1, TAG_MESSAGE, TAG_LETTER };
 
 enum {
     YIELDING_US = 300,
@@ -129,12 +139,12 @@ static bool mpi_gather(void *state, void *buf, const size_t *at, char *why) {
         size_t n = at[r + 1] - at[r];
         if (!fits_int(n, why)) return false;
         if (r != me && n)
-            MPI_Irecv(bytes + at[r], (int)n, MPI_BYTE, r, 1, job->comm, &job->requests[r]);
+            MPI_Irecv(bytes + at[r], (int)n, MPI_BYTE, r, TAG_PART, job->comm, &job->requests[r]);
     }
     for (int i = 1; own && i < job->size;
          i++) { /* to the next one first: no process gets all at once */
         int r = (me + i) % job->size;
-        MPI_Isend(bytes + at[me], (int)own, MPI_BYTE, r, 1, job->comm,
+        MPI_Isend(bytes + at[me], (int)own, MPI_BYTE, r, TAG_PART, job->comm,
                   &job->requests[job->size + r]);
     }
     return await_all(job, false, why);
@@ -144,12 +154,73 @@ static bool mpi_broadcast(void *state, void *buf, size_t n, char *why) {
     mpi_job *job = state;
     if (!fits_int(n, why)) return false;
     if (job->rank > 0) {
-        MPI_Irecv(buf, (int)n, MPI_BYTE, 0, 2, job->comm, &job->requests[0]);
+        MPI_Irecv(buf, (int)n, MPI_BYTE, 0, TAG_MESSAGE, job->comm, &job->requests[0]);
         return await_all(job, true, why);
     }
     for (int r = 1; r < job->size; r++)
-        MPI_Isend(buf, (int)n, MPI_BYTE, r, 2, job->comm, &job->requests[job->size + r]);
+        MPI_Isend(buf, (int)n, MPI_BYTE, r, TAG_MESSAGE, job->comm, &job->requests[job->size + r]);
     return await_all(job, false, why);
+}
+
+/* ---- letters ---- */
+
+/* What has arrived is done with. */
+static bool drop_sent(mpi_job *job, char *why) {
+    for (mpi_letter **at = &job->letters; *at;) {
+        mpi_letter *letter = *at;
+        int done = 0;
+        int code = MPI_Test(&letter->request, &done, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS) return fail_with(why, "a process of the job was lost", code);
+        if (done) *at = letter->next;
+        if (done)
+            free(letter);
+        else
+            at = &letter->next;
+    }
+    return true;
+}
+
+static bool mpi_post(void *state, int rank, const void *buf, size_t n, char *why) {
+    mpi_job *job = state;
+    if (!fits_int(n, why) || !drop_sent(job, why)) return false;
+    mpi_letter *letter = malloc(sizeof *letter + n);
+    if (!letter) return fail_with(why, "no memory is left", MPI_SUCCESS);
+    memcpy(letter->bytes, buf, n);
+    letter->next = job->letters;
+    job->letters = letter;
+    int code = MPI_Isend(letter->bytes, (int)n, MPI_BYTE, rank, TAG_LETTER, job->comm,
+                         &letter->request);
+    return code == MPI_SUCCESS || fail_with(why, "a process of the job was lost", code);
+}
+
+static bool mpi_look(void *state, int *rank, size_t *n, char *why) {
+    mpi_job *job = state;
+    MPI_Status status;
+    int there = 0, bytes = 0;
+    if (!drop_sent(job, why)) return false;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, TAG_LETTER, job->comm, &there, &status);
+    if (code != MPI_SUCCESS) return fail_with(why, "a process of the job was lost", code);
+    if (there) MPI_Get_count(&status, MPI_BYTE, &bytes);
+    *rank = there ? status.MPI_SOURCE : -1;
+    *n = (size_t)bytes;
+    return true;
+}
+
+static bool mpi_take(void *state, int rank, void *buf, size_t n, char *why) {
+    mpi_job *job = state;
+    MPI_Irecv(buf, (int)n, MPI_BYTE, rank, TAG_LETTER, job->comm, &job->requests[rank]);
+    return await_all(job, false, why);
+}
+
+/* Those that are on their way arrive, or there is no hope for them. */
+static void end_letters(mpi_job *job) {
+    char why[KT__WHY_BYTES];
+    int64_t begin_us = clock_us();
+    while (job->letters && drop_sent(job, why)) {
+        int64_t waited_us = clock_us() - begin_us;
+        if (waited_us > (int64_t)atomic_load(&job->deadline_ms) * 1000) break;
+        give_way(waited_us);
+    }
 }
 
 static int mpi_rank(const void *state) {
@@ -181,6 +252,7 @@ static void mpi_end(void *state, bool clean) {
         fflush(NULL);
         MPI_Abort(job->comm, 1);
     }
+    end_letters(job);
     MPI_Comm_free(&job->comm);
     MPI_Finalize();
     free_job(job);
@@ -241,6 +313,9 @@ const kt__transport *kt__transport_table(void) {
         .host = mpi_host,
         .gather = mpi_gather,
         .broadcast = mpi_broadcast,
+        .post = mpi_post,
+        .look = mpi_look,
+        .take = mpi_take,
         .hurry = mpi_hurry,
         .end = mpi_end,
     };
