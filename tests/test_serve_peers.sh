@@ -56,6 +56,7 @@ compare 2 -m tiny-lfm2.gguf -t 1 -c 512
 kill -TERM "$(leader)"
 wait "$server" || fail "the exit code after SIGTERM"
 server=""
+[ "$(grep -c 'process [01] on [^ ]*: at most [0-9.]* GB resident' "$log")" = 2 ] || fail "the processes' memory is not shown"
 
 # refused WORDS SERVE-ARGUMENTS...
 refused() {

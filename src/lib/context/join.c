@@ -1,5 +1,7 @@
 #include "context/join.h"
 
+#include <sys/resource.h>
+
 #include "base/error.h"
 
 enum { END_MS = 5000 };
@@ -36,16 +38,31 @@ void kt_ctx_hurry_ranks(kt_ctx *ctx, int32_t ms) {
     if (ctx->split.peers) kt__peers_hurry(ctx->split.peers, ms);
 }
 
-/* Process 0 says so, and everybody says to everybody that they heard: MPI's own end would wait for a dead one. */
+static int64_t peak_resident_kb(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_maxrss : 0;
+}
+
+static void log_memory(kt_ctx *ctx, const int64_t *kb) {
+    for (int r = 0; ctx->split.rank == 0 && r < ctx->split.size; r++)
+        kt__log_line(&ctx->log, KT_LOG_INFO, "process %d on %s: at most %.2f GB resident", r,
+                     kt__peers_host(ctx->split.peers, r), (double)kb[r] * 1024 / 1e9);
+}
+
+/* Process 0 says so, and everybody says to everybody that they heard, and what memory they had: MPI's own end would
+ * wait for a dead one. */
 static kt_status end_job(kt_ctx *ctx, kt_error *err) {
-    uint8_t heard[KT__PEERS_MAX] = {0};
+    int64_t kb[KT__PEERS_MAX] = {0};
     size_t at[KT__PEERS_MAX + 1];
-    for (int r = 0; r <= ctx->split.size; r++) at[r] = (size_t)r;
+    for (int r = 0; r <= ctx->split.size; r++) at[r] = (size_t)r * sizeof *kb;
+    kb[ctx->split.rank] = peak_resident_kb();
     kt__peers_hurry(ctx->split.peers, END_MS);
     kt__message_begin(&ctx->message, KT__TOLD_END);
     if (ctx->split.rank == 0) KT__STEP(kt__message_send(&ctx->message, ctx->split.peers, err));
-    kt__peers_gather(ctx->split.peers, heard, at);
-    return kt__peers_check(ctx->split.peers, err);
+    kt__peers_gather(ctx->split.peers, kb, at);
+    KT__STEP(kt__peers_check(ctx->split.peers, err));
+    log_memory(ctx, kb);
+    return KT_OK;
 }
 
 void kt__ctx_leave(kt_ctx *ctx) {

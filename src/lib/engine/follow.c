@@ -29,14 +29,35 @@ static led_engine *engine_of(follower *f, int number) {
     return NULL;
 }
 
-static void close_led(led_engine *led) {
+static bool is_used(const follower *f, const kt_model *model) {
+    for (int i = 0; i < ENGINES; i++)
+        if (f->engines[i].model == model) return true;
+    return false;
+}
+
+static void close_led(follower *f, led_engine *led) {
+    kt_model *model = led->model;
     for (int i = 0; i < 2; i++) kt__led_pass_free(&led->passes[i]);
     kt_engine_close(led->engine);
-    kt_model_close(led->model);
     *led = (led_engine){0};
+    if (model && !is_used(f, model)) kt_model_close(model);
 }
 
 /* ---- an engine is opened ---- */
+
+/* Another engine's, of the same file: mapped once, it is in memory once. */
+static kt_model *open_already(const follower *f, const kt__divide_told *asked) {
+    uint8_t own[KT_FINGERPRINT_BYTES];
+    for (int i = 0; i < ENGINES; i++) {
+        kt_model *model = f->engines[i].model;
+        if (model && !strcmp(model->info.path, asked->path) &&
+            !memcmp(&model->params, &asked->model, sizeof model->params) &&
+            kt__model_fingerprint(model, own, NULL) == KT_OK &&
+            !memcmp(own, asked->fingerprint, sizeof own))
+            return model;
+    }
+    return NULL;
+}
 
 static kt_status open_model(kt_ctx *ctx, const kt__divide_told *asked, kt_model **out,
                             kt_error *err) {
@@ -56,7 +77,8 @@ static kt_status open_led(follower *f, led_engine *led, kt_error *err) {
     kt__divide_told asked;
     KT__STEP(kt__divide_heard(f->ctx, &asked, err));
     if (!led) return kt__fail(err, KT_E_STATE, "more than %d engines are open at once", ENGINES);
-    KT__STEP(open_model(f->ctx, &asked, &led->model, err));
+    led->model = open_already(f, &asked);
+    if (!led->model) KT__STEP(open_model(f->ctx, &asked, &led->model, err));
     KT__STEP(kt__engine_open_led(led->model, &asked.plan, asked.number, &led->engine, err));
     const kt_engine *e = led->engine;
     KT__STEP(kt__led_pass_init(&led->passes[0], e->params.n_ubatch, e->n_out_max, err));
@@ -69,7 +91,7 @@ static kt_status open_led(follower *f, led_engine *led, kt_error *err) {
 static kt_status hear_open(follower *f, kt_error *err) {
     led_engine *led = engine_of(f, 0);
     kt_status status = open_led(f, led, err);
-    if (status != KT_OK && led) close_led(led);
+    if (status != KT_OK && led) close_led(f, led);
     if (kt__divide_agree(f->ctx, status, err) == KT_OK) return KT_OK;
     return kt__peers_check(f->ctx->split.peers, err);
 }
@@ -89,7 +111,7 @@ static kt_status hear_message(follower *f, int32_t kind, kt_error *err) {
     if (kind == KT__TOLD_OPEN) return hear_open(f, err);
     led_engine *led = engine_of(f, kt__message_take(&f->ctx->message, 1, INT32_MAX));
     if (kind == KT__TOLD_CLOSE) {
-        if (led) close_led(led);
+        if (led) close_led(f, led);
         return KT_OK;
     }
     if (!led) return kt__fail(err, KT_E_FORMAT, "process 0 uses an engine that is not open here");
@@ -127,7 +149,7 @@ kt_status kt_ctx_follow(kt_ctx *ctx, kt_error *err) {
     f->ctx = ctx;
     kt_status status = follow_to_end(f, err);
     if (status != KT_OK) status = fail_follow(ctx, status, err);
-    for (int i = 0; i < ENGINES; i++) close_led(&f->engines[i]);
+    for (int i = 0; i < ENGINES; i++) close_led(f, &f->engines[i]);
     kt__free(f);
     return status;
 }

@@ -258,8 +258,10 @@ out:
     return status;
 }
 
-/* Where a file lies in small pages, only speed is lost: no thread for it is no reason to end. */
+/* Where a file lies in small pages, only speed is lost: no thread for it is no reason to end. Of a model that several
+ * processes compute, each is to touch its part alone. */
 static kt_status start_pages(const kt__place_asked *asked, const kt__place *p, kt_error *err) {
+    if (kt_ctx_n_ranks(kt__place_ctx(p, asked->shared)) > 1) return KT_OK;
     if (!asked->config->use_mmap || !asked->config->large_pages || !asked->path) return KT_OK;
     return kt_model_start_pages(p->model, err);
 }
