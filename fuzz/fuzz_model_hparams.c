@@ -31,6 +31,7 @@ static const char *const keys[] = {
     "attention.shared_kv_layers",
     "embedding_length_per_layer_input",
     "altup.num_inputs",
+    "ssm.dt_b_c_rms",
     "altup.active_idx",
     "activation_sparsity_scale",
     "attention.temperature_scale",

@@ -33,6 +33,7 @@ typedef struct fixture_spec {
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
     int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
     bool k_is_v, branches;
+    int step_rank; /* Mamba: of its steps; 0: it is not */
     int n_stream,
         low; /* Gemma 3n: residual streams, and the rank of a part besides attention; 0: one */
     bool sub_norms;    /* BitNet: norms within blocks, and factors of matrices */
@@ -116,10 +117,32 @@ static inline bool fixture_is_recurrent(const fixture_spec *s, int layer) {
     return s->attention_every && (layer + 1) % s->attention_every != 0;
 }
 
+static inline void fixture_add_scan(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+    int d = s->d_model, inner = s->n_state_value, dim = s->state_dim;
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    ADD("ssm_in.weight", d, 2 * inner, false);
+    ADD("ssm_conv1d.weight", s->conv_width, inner, false);
+    ADD("ssm_conv1d.bias", inner, 1, false);
+    ADD("ssm_x.weight", inner, s->step_rank + 2 * dim, false);
+    ADD("ssm_dt.weight", s->step_rank, inner, false);
+    ADD("ssm_dt.bias", inner, 1, false);
+    ADD("ssm_a", dim, inner, false);
+    ADD("ssm_d", inner, 1, true);
+    ADD("ssm_out.weight", inner, d, false);
+#undef ADD
+}
+
 static inline void fixture_add_recurrent(const fixture_spec *s, fixture_tensor *list, int *n,
                                          int i) {
     char name[48];
     int d = s->d_model, dim = s->state_dim, heads = s->n_state_value;
+    if (s->step_rank) {
+        fixture_add_scan(s, list, n, i);
+        return;
+    }
     int groups = s->n_state_key, inner = heads * (s->state_rows ? s->state_rows : dim);
     int channels = 2 * groups * dim + inner;
 #define ADD(suffix, cols, rows, norm)                     \
@@ -404,8 +427,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     if (s->state_dim) {
         PUT_UNLESS_GIVEN("ssm.conv_kernel", s->conv_width);
         PUT_UNLESS_GIVEN("ssm.state_size", s->state_dim);
-        PUT_UNLESS_GIVEN("ssm.group_count", s->n_state_key);
-        PUT_UNLESS_GIVEN("ssm.time_step_rank", s->n_state_value);
+        if (!s->step_rank) PUT_UNLESS_GIVEN("ssm.group_count", s->n_state_key);
+        PUT_UNLESS_GIVEN("ssm.time_step_rank", s->step_rank ? s->step_rank : s->n_state_value);
         PUT_UNLESS_GIVEN("ssm.inner_size",
                          s->n_state_value * (s->state_rows ? s->state_rows : s->state_dim));
         if (!s->state_rows) PUT_UNLESS_GIVEN("full_attention_interval", s->attention_every);

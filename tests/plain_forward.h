@@ -356,6 +356,32 @@ static inline void plain_delta_net(const plain *p, int layer, int pos, const dou
     multiply(weights(p, layer, "ssm_out.weight"), NULL, d, nv * dim, out, y);
 }
 
+static double scan_cache[MAX_LAYER][MAX_DIM][16];
+
+static inline void plain_scan(const plain *p, int layer, int pos, const double *h, double *y) {
+    const fixture_spec *s = p->s;
+    int dim = s->state_dim, inner = s->n_state_value, rank = s->step_rank;
+    double in[2 * MAX_DIM], x[MAX_DIM], low[MAX_DIM], dt[MAX_DIM], out[MAX_DIM];
+    const double *a = weights(p, layer, "ssm_a");
+    multiply(weights(p, layer, "ssm_in.weight"), NULL, 2 * inner, s->d_model, h, in);
+    plain_conv(p, layer, pos, "ssm_conv1d.weight", inner, in, x);
+    for (int i = 0; i < inner; i++) x[i] = silu(x[i] + weights(p, layer, "ssm_conv1d.bias")[i]);
+    multiply(weights(p, layer, "ssm_x.weight"), NULL, rank + 2 * dim, inner, x, low);
+    multiply(weights(p, layer, "ssm_dt.weight"), weights(p, layer, "ssm_dt.bias"), inner, rank, low,
+             dt);
+    if (pos == 0) memset(scan_cache[layer], 0, sizeof scan_cache[layer]);
+    for (int i = 0; i < inner; i++) {
+        double step = log(1.0 + exp(dt[i])), *state = scan_cache[layer][i];
+        out[i] = weights(p, layer, "ssm_d")[i] * x[i];
+        for (int j = 0; j < dim; j++) {
+            state[j] = exp(step * a[i * dim + j]) * state[j] + step * x[i] * low[rank + j];
+            out[i] += state[j] * low[rank + dim + j];
+        }
+        out[i] *= silu(in[inner + i]);
+    }
+    multiply(weights(p, layer, "ssm_out.weight"), NULL, s->d_model, inner, out, y);
+}
+
 static inline void plain_mamba(const plain *p, int layer, int pos, const double *h, double *y) {
     const fixture_spec *s = p->s;
     int dim = s->state_dim, heads = s->n_state_value, rows = s->state_rows, groups = s->n_state_key;
@@ -674,9 +700,10 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
         if (fixture_is_ff(s, layer)) {
             (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
         } else if (fixture_is_recurrent(s, layer)) {
-            (s->state_rows  ? plain_mamba
-             : s->state_dim ? plain_delta_net
-                            : plain_short_conv)(p, layer, pos, h, y);
+            (s->step_rank    ? plain_scan
+             : s->state_rows ? plain_mamba
+             : s->state_dim  ? plain_delta_net
+                             : plain_short_conv)(p, layer, pos, h, y);
         } else {
             (s->kv_rank ? plain_latent : plain_attention)(p, layer, pos, h, a);
             multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"),

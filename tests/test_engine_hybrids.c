@@ -19,8 +19,8 @@
 
 enum { PAGE = KT__PAGE_POS, MAX_IDS = 900, N_PREDICT = 14, TURNS = 10 };
 
-static const char *const presets[] = {"tiny-lfm2", "tiny-qwen35", "tiny-granitehybrid-dense",
-                                      "tiny-falconh1", "tiny-mamba2"};
+static const char *const presets[] = {"tiny-lfm2",     "tiny-qwen35", "tiny-granitehybrid-dense",
+                                      "tiny-falconh1", "tiny-mamba2", "tiny-mamba"};
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
 static char path[256];

@@ -88,6 +88,7 @@ static const fixture fixtures[] = {
     {"tiny-nemotronh", "q4_k_m"},
     {"tiny-nemotronhmoe", "q8_0"},
     {"tiny-falconh1", "q4_k_m"},
+    {"tiny-mamba", "q4_k_m"},
     {"tiny-mamba2", "q4_k_m"},
     {"tiny-deepseek2", "q4_k_m"},
     {"tiny-deepseek2-lite", "q8_0"},

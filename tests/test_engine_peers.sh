@@ -38,6 +38,7 @@ tiny-deepseek2 2 f16
 tiny-lfm2 4 q8
 tiny-qwen35 3 f16
 tiny-mamba2 2 f16
+tiny-mamba 3 f16
 LIST
 job 2 run -m "$dir/none.gguf" -p x >/dev/null 2>"$dir/err" </dev/null && fail "a model that is not there was run"
 exit 0

@@ -162,6 +162,7 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-granitehybrid-dense", 0x90f634fd0d7d9251},
         {"tiny-nemotronh", 0x032056e79596e36f},
         {"tiny-nemotronhmoe", 0x60124826f8fbbaf2},
+        {"tiny-mamba", 0xbbae000b18b1a397},
         {"tiny-mamba2", 0xeab5d08c60085320},
         {"tiny-falconh1", 0xa8ef9e20e6259408},
         {"tiny-deepseek2", 0xab8196543b3acf99},

@@ -332,6 +332,9 @@ check("rows of both tables", [k.tensors[name][0][1] for name in ("token_embd.wei
 k = convert(fresh("bitnet-packed")[0], "--type", "tq2_0")
 check("matrices and factors", [k.tensors["blk.1." + name][:2] for name in ("ffn_down.weight", "ffn_down.scale")], [((512, 256), 35), ((1,), 0)])
 check("what becomes of the gate", k.keys["bitnet.hidden_act"], "relu2")
+k = convert(fresh("mamba")[0])
+check("steps of their own", [k.keys["mamba.ssm." + name] for name in ("time_step_rank", "inner_size")] +
+      [k.tensors["blk.1." + name][0] for name in ("ssm_a", "ssm_x.weight")], [16, 512, (16, 512), (512, 48)])
 k = convert(fresh("mamba2")[0])
 check("no heads", [k.keys["mamba2." + name] for name in ("attention.head_count", "feed_forward_length", "ssm.inner_size", "context_length")],
       [0, 0, 384, 1048576])

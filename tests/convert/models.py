@@ -10,6 +10,7 @@ import bitnet
 import folders
 import gemma3n
 import gemma4
+import mamba
 import mixtures
 
 D, FF, LAYERS = 256, 512, 2
@@ -237,6 +238,9 @@ MODELS |= {
         **BITNET, "quantization_config": {"quant_method": "bitnet", "linear_class": "bitlinear"}}),
     "bitnet-first": spec("BitnetForCausalLM", "bitnet", kv=8, tied=True, dtype="F32", spm=(S, True, {"model"}), eps=1e-5, first=True,
                          config={"hidden_act": "silu", "weight_bits": 1, "input_bits": 8}),
+    "mamba": spec("MambaForCausalLM", "mamba", layers=3, pre="gpt-2", eps=1e-5, tied=True, rename=("model.", "backbone."),
+                  drop=["rms_norm_eps", "rope_theta", "num_attention_heads", "num_key_value_heads", "intermediate_size", "max_position_embeddings"],
+                  config={"state_size": 16, "conv_kernel": 4, "expand": 2, "time_step_rank": "auto", "layer_norm_epsilon": 1e-5, "use_bias": False}),
     "mamba2": spec("Mamba2ForCausalLM", "nemotron", layers=3, pre="gpt-2", eps=1e-5, rename=("model.", "backbone."),
                    drop=["rms_norm_eps", "rope_theta", "hybrid_override_pattern", "mamba_num_heads", "mamba_head_dim", "ssm_state_size",
                          "num_attention_heads", "num_key_value_heads", "intermediate_size", "max_position_embeddings", "mlp_hidden_act"],
@@ -314,6 +318,8 @@ def weights(m, seed):
     """{name in the folder: f32 array}, in the names of the class, without prefix."""
     if m["kind"] in ("gemma3n", "gemma4"):
         return {"gemma3n": gemma3n, "gemma4": gemma4}[m["kind"]].weights(m, D, FF, seed)
+    if m["kind"] == "mamba":
+        return mamba.weights(m, D, seed)
     rng = np.random.default_rng(seed)
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
     post_only = m["kind"] in ("exaone4", "olmo2")
@@ -422,7 +428,7 @@ def config(m, n_tokens):
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "CohereForCausalLM": "cohere", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
-             "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "BitNetForCausalLM": "bitnet", "BitnetForCausalLM": "llama", "Mamba2ForCausalLM": "mamba2",
+             "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "BitNetForCausalLM": "bitnet", "BitnetForCausalLM": "llama", "MambaForCausalLM": "mamba", "Mamba2ForCausalLM": "mamba2",
              "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
@@ -800,8 +806,8 @@ def states(m, w, ids, both=False):
 
 def logits(m, w, ids):
     """Of the last token."""
-    if m["kind"] in ("gemma3n", "gemma4"):
-        return {"gemma3n": gemma3n, "gemma4": gemma4}[m["kind"]].logits(m, w, ids)
+    if m["kind"] in ("gemma3n", "gemma4", "mamba"):
+        return {"gemma3n": gemma3n, "gemma4": gemma4, "mamba": mamba}[m["kind"]].logits(m, w, ids)
     w = bitnet.made(m, w) if m["kind"] == "bitnet" else w
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]

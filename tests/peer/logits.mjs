@@ -157,7 +157,7 @@ const recipes = {f32: 0.02, f16: 0.02, bf16: 0.2, q8_0: 0.2, q4_k_m: 0.2, q4_0: 
     iq3_s: 0.2, iq3_xxs: 0.2, iq2_s: 0.2, iq2_xs: 0.2, iq2_xxs: 0.2, iq1_m: 0.2, iq1_s: 0.2, tq2_0: 0.2, tq1_0: 0.2,
     nvfp4: 0.2, q2_0: 0.2, q1_0: 0.2, ud_q2_k_xl: 0.2};
 const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "tiny-qwen3": 600, "tiny-gemma2": 1000,
-    "tiny-gemma3": 1000, "tiny-gemma3n": 600, "tiny-gemma4": 1000, "tiny-bitnet": 512, "tiny-mamba2": 2000, "tiny-gemma4-a": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
+    "tiny-gemma3": 1000, "tiny-gemma3n": 600, "tiny-gemma4": 1000, "tiny-bitnet": 512, "tiny-mamba": 2000, "tiny-mamba2": 2000, "tiny-gemma4-a": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
     "tiny-olmo3": 2000, "tiny-command-r": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,

@@ -77,6 +77,7 @@ const models = {
     granitehybrid: ["Granite 4.x H", "tiny-granitehybrid", "granite-4.0-h-tiny", "JSON in tags"],
     nemotron_h: ["Nemotron Nano 9B v2", "tiny-nemotronh", "nemotron-nano-9b-v2", "JSON list"],
     nemotron_h_moe: ["Nemotron 3 Nano 30B-A3B", "tiny-nemotronhmoe", "nemotron-3-nano-30b-a3b", "XML in tags"],
+    mamba: ["Mamba 130M to 2.8B", "tiny-mamba", "mamba-130m", "-"],
     mamba2: ["Mamba-2, Codestral Mamba", "tiny-mamba2", "mamba2-1.3b", "-"],
     "falcon-h1": ["Falcon H1", "tiny-falconh1", "falcon-h1-0.5b", "JSON in tags"],
 };
@@ -101,7 +102,7 @@ const presets = Object.fromEntries(fs.readFileSync(path.join(root, "src/program/
 function layersOf(p) {
     const bit = (bits, i) => bits !== undefined && (BigInt(bits) >> BigInt(i)) & 1n;
     let kv = 0, recurrent = 0;
-    if (p.arch === "mamba2") p = {...p, attention_layers: 0n};
+    if (p.arch.startsWith("mamba")) p = {...p, attention_layers: 0n};
     for (let i = 0; i < p.n_layer; i++) {
         if (bit(p.ff_layers, i)) continue;
         const isRecurrent = p.attention_layers !== undefined ? !bit(p.attention_layers, i)
@@ -110,7 +111,7 @@ function layersOf(p) {
         if (!isRecurrent) kv++;
     }
     const rows = p.state_rows ?? p.state_dim ?? 0, inner = (p.n_state_value ?? 0) * rows;
-    const channels = p.state_dim ? 2 * p.n_state_key * p.state_dim + inner : p.d_model;
+    const channels = p.state_dim ? 2 * (p.n_state_key ?? 0) * p.state_dim + inner : p.d_model;
     return {kv, floats: recurrent * (((p.conv_width ?? 1) - 1) * channels + inner * (p.state_dim ?? 0))};
 }
 

@@ -100,6 +100,22 @@ static void refuse_rotated(kt__key_reader *r) {
     }
 }
 
+/* Mamba: each channel is a head of its own, of one row, and all share what is written and read. */
+static void read_scan_sizes(kt__key_reader *r, kt__hparams *hp) {
+    hp->conv_width = (int)kt__key_int(r, "ssm.conv_kernel", true, 0, 2, KT__MAX_CONV);
+    hp->state_dim = (int)kt__key_int(r, "ssm.state_size", true, 0, 16, KT__MAX_STATE_DIM);
+    hp->n_state_value = (int)kt__key_int(r, "ssm.inner_size", true, 0, 1, KT__MAX_COL / 2);
+    hp->step_rank = (int)kt__key_int(r, "ssm.time_step_rank", true, 0, 1, hp->n_state_value);
+    hp->state_rows = 1;
+    if (r->status != KT_OK) return;
+    if (hp->state_dim % 16)
+        kt__key_fail(r, "ssm.state_size", "is not a multiple of 16, which is not supported");
+    if (2 * hp->state_dim > hp->n_state_value)
+        kt__key_fail(r, "ssm.inner_size", "is less than two states of a channel");
+    if (kt__key_bool(r, "ssm.dt_b_c_rms", false)) /* Falcon Mamba's norms */
+        kt__key_refuse(r, "ssm.dt_b_c_rms", 1);
+}
+
 static void read_state_sizes(kt__key_reader *r, kt__hparams *hp) {
     hp->conv_width = (int)kt__key_int(r, "ssm.conv_kernel", true, 0, 2, KT__MAX_CONV);
     hp->state_dim = (int)kt__key_int(r, "ssm.state_size", true, 0, 16, KT__MAX_STATE_DIM);
@@ -122,7 +138,10 @@ static void read_state_sizes(kt__key_reader *r, kt__hparams *hp) {
 }
 
 void kt__hparams_read_recurrent(kt__key_reader *r, kt__hparams *hp) {
-    if (hp->features & (KT__F_DELTA | KT__F_MAMBA)) read_state_sizes(r, hp);
+    if (hp->features & KT__F_SCAN)
+        read_scan_sizes(r, hp);
+    else if (hp->features & (KT__F_DELTA | KT__F_MAMBA))
+        read_state_sizes(r, hp);
     if (hp->features & KT__F_DELTA) {
         read_recurrent_layers(r, hp);
         refuse_rotated(r);

@@ -93,6 +93,7 @@ typedef uint64_t kt__features;
 #define KT__F_NO_ATTENTION \
     (UINT64_C(1) << 51) /* with MAMBA: layers are that alone, without feed-forward parts */
 #define KT__F_STREAMS (UINT64_C(1) << 52) /* several residual streams; gates that are cut */
+#define KT__F_SCAN (UINT64_C(1) << 53)    /* with MAMBA: the first kind, a state of each channel */
 #define KT__F_NEVER (UINT64_C(1) << 63)   /* no architecture requires the tensor */
 
 enum {
@@ -182,6 +183,7 @@ typedef struct kt__hparams {
     bool recurrent[KT__MAX_LAYERS];
     int conv_width;                 /* tokens that their convolution sees */
     int n_state_key, n_state_value; /* heads of a delta net; groups and heads of Mamba-2 */
+    int step_rank;                  /* of what a token's steps are made of; with KT__F_SCAN */
     int state_dim;                  /* of its keys */
     int state_rows;                 /* of its values: rows of a head's state */
     int n_extra;                    /* blocks of the file after the layers, which are not used */

@@ -140,6 +140,7 @@ static kt__mixer_kind mixer_of(const kt__hparams *hp, int layer) {
     if (hp->features & KT__F_BOTH) return KT__MIX_BOTH;
     if (hp->features & KT__F_LATENT) return KT__MIX_LATENT;
     if (!hp->recurrent[layer]) return KT__MIX_ATTENTION;
+    if (hp->features & KT__F_SCAN) return KT__MIX_SCAN;
     if (hp->features & KT__F_MAMBA) return KT__MIX_MAMBA;
     return hp->features & KT__F_DELTA ? KT__MIX_DELTA : KT__MIX_CONV;
 }
@@ -238,11 +239,12 @@ static void split_glu(const kt__hparams *hp, kt__layer *layer) {
 /* Tokens by channels: a channel's taps lie apart, since channels are computed side by side. */
 static kt_status turn_taps(const binder *b, kt__layer *layer) {
     const kt__hparams *hp = &b->net->hp;
-    const float *taps = layer
-                            ->t[layer->mixer == KT__MIX_DELTA  ? KT__SLOT_DELTA_TAPS
-                                : layer->mixer == KT__MIX_CONV ? KT__SLOT_CONV_TAPS
-                                                               : KT__SLOT_MAMBA_TAPS]
-                            .v;
+    const kt__mixer_kind mixer = layer->mixer;
+    const kt__slot slot = mixer == KT__MIX_DELTA  ? KT__SLOT_DELTA_TAPS
+                          : mixer == KT__MIX_CONV ? KT__SLOT_CONV_TAPS
+                          : mixer == KT__MIX_SCAN ? KT__SLOT_SCAN_TAPS
+                                                  : KT__SLOT_MAMBA_TAPS;
+    const float *taps = layer->t[slot].v;
     size_t n = (size_t)kt__hparams_channels(hp), width = (size_t)hp->conv_width;
     float *turned = kt__arena_calloc(&b->net->arena, n * width, sizeof *turned);
     if (!turned) return kt__fail_nomem(b->err, "a convolution", n * width * sizeof *turned);

@@ -106,7 +106,7 @@ static size_t gather_bytes(const kt__dev_limits *lim) {
     .delta_net = kt__cpu_delta_net, .mamba = kt__cpu_mamba, .latent = kt__cpu_latent,             \
     .heads = kt__cpu_heads, .unweave = kt__cpu_unweave, .scale = kt__cpu_scale,                   \
     .softcap = kt__cpu_softcap, .finite = kt__cpu_finite, .blend = kt__cpu_blend,                 \
-    .resize = kt__cpu_resize, .cut = kt__cpu_cut
+    .resize = kt__cpu_resize, .cut = kt__cpu_cut, .scan = kt__cpu_scan
 
 static const kt__ops cpu_ops = {
     SAME_EVERYWHERE,          .qkv = kt__cpu_qkv, .attention = kt__cpu_attention,

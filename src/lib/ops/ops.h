@@ -260,6 +260,23 @@ typedef struct kt__mamba {
     float *out; /* [n_tok][n_head n_row] */
 } kt__mamba;
 
+/* A Mamba layer between its products. Its part of a state: for each channel, [dim]. */
+typedef struct kt__scan {
+    const float *x;     /* [n_tok][n_ch] */
+    const float *pairs; /* [n_tok][2 dim]: what is written by, what is read by */
+    float *step;        /* [n_tok][n_ch], changed: before their softplus */
+    const float *a;     /* [n_ch][dim] */
+    const float *d;     /* [n_ch] */
+    int n_ch, dim;
+    const kt__kv *kv;
+    size_t state_at;
+    const kt__seg *segs;
+    int n_seg, n_tok;
+    const float *gate; /* [n_tok][ld_gate] */
+    size_t ld_gate;
+    float *out; /* [n_tok][n_ch] */
+} kt__scan;
+
 /* ---- several residual streams ---- */
 
 enum { KT__MAX_STREAMS = 4 };
@@ -360,6 +377,7 @@ typedef struct kt__ops {
     void (*short_conv)(kt__dev *dev, const kt__short_conv *desc);
     void (*delta_net)(kt__dev *dev, const kt__delta_net *desc);
     void (*mamba)(kt__dev *dev, const kt__mamba *desc);
+    void (*scan)(kt__dev *dev, const kt__scan *desc);
     void (*latent)(kt__dev *dev, const kt__latent *desc);
     /* acts: row t * n_head + h is token t's for head h */
     void (*heads)(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);

@@ -360,6 +360,7 @@ static kt_status derive_values(kt__hf_config *c, kt_error *err) {
     if (c->arch & KT__HF_ONLY_MAMBA) { /* of which there is nothing */
         c->n_head = c->n_head_kv = 1;
         c->head_dim = c->n_rot = 2;
+        if (c->arch == KT__HF_MAMBA) kt__hf_scan_derive(c);
         c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
         return KT_OK;
     }
@@ -391,6 +392,7 @@ kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_n
     clear_numbers(out);
     KT__TRY(read_class(out, err));
     if (out->arch == KT__HF_GEMMA3N) kt__hf_streams_read(out);
+    if (out->arch == KT__HF_MAMBA) kt__hf_scan_read(out);
     KT__TRY(kt__hf_rope_read(out, err));
     for (int i = 0; i < N_INT_KEYS; i++) KT__TRY(read_int(out, &int_keys[i], err));
     for (int i = 0; i < N_NUM_KEYS; i++) KT__TRY(read_num(out, &num_keys[i], err));

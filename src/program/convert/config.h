@@ -69,7 +69,7 @@ typedef struct kt__hf_config {
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
         attention_every, mamba_expand, mamba_inner, mamba_head, global_head_dim, n_head_kv_global,
-        n_shared_kv, d_layer_input, n_stream, d_low;
+        n_shared_kv, d_layer_input, n_stream, d_low, step_rank;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
     int64_t n_rot;
@@ -140,7 +140,10 @@ void kt__hf_parts_choose(kt__hf_config *config);
 kt_status kt__hf_parts_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_parts_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_mamba.c: Mamba-2. */
+/* config_mamba.c: Mamba and Mamba-2. */
+/* Sizes of the first kind, whose channels are heads of their own. "auto" is no number. */
+void kt__hf_scan_read(const kt__hf_config *config);
+void kt__hf_scan_derive(kt__hf_config *config);
 /* Refuses what the formats imply otherwise. */
 kt_status kt__hf_mamba_read(const kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_mamba_put(const kt__hf_config *config, kt__gguf_writer *w);

@@ -29,22 +29,38 @@ static kt_status check_falcon(const kt__hf_config *c, kt_error *err) {
     return KT_OK;
 }
 
-/* Models that are Mamba-2 alone. */
+/* ---- Mamba ---- */
+
+void kt__hf_scan_read(const kt__hf_config *c) {
+    if (json_is_string(json_object_get(c->text, "time_step_rank")))
+        json_object_del(c->text, "time_step_rank");
+}
+
+void kt__hf_scan_derive(kt__hf_config *c) {
+    if (c->mamba_inner == KT__HF_NONE) c->mamba_inner = c->mamba_expand * c->d_model;
+    if (c->step_rank == KT__HF_NONE) c->step_rank = (c->d_model + 15) / 16;
+    c->n_state_value = c->mamba_inner;
+    c->n_state_key = 0;
+    c->mamba_head = 1;
+}
+
+/* Models that are Mamba or Mamba-2 alone. */
 static kt_status check_alone(const kt__hf_config *c, kt_error *err) {
     const json_t *limits = kt__hf_config_get(c, "time_step_limit");
     double least = json_number_value(json_array_get(limits, 0));
     const json_t *most = json_array_get(limits, 1);
     if (least > 0.0 || (json_is_number(most) && json_number_value(most) < 1e30))
-        return kt__hf_refuse(c, "time_step_limit", "the mamba2 format does not limit steps", err);
+        return kt__hf_refuse(c, "time_step_limit", "the format does not limit steps", err);
     if (kt__hf_flag(c, "use_bias", false))
-        return kt__hf_refuse(c, "use_bias", "the mamba2 format has no such biases", err);
+        return kt__hf_refuse(c, "use_bias", "the format has no such biases", err);
     if (!kt__hf_flag(c, "rms_norm", true))
-        return kt__hf_refuse(c, "rms_norm", "the mamba2 format has this norm", err);
+        return kt__hf_refuse(c, "rms_norm", "the format has this norm", err);
     return KT_OK;
 }
 
 kt_status kt__hf_mamba_read(const kt__hf_config *c, kt_error *err) {
     const json_t *width = kt__hf_config_get(c, "mamba_d_head");
+    if (c->arch == KT__HF_MAMBA) return check_alone(c, err);
     if (inner_width(c) % c->n_state_value != 0)
         return kt__hf_refuse(c, "mamba_n_heads", "does not divide the inner width", err);
     if (json_is_integer(width) && json_integer_value(width) != kt__hf_state_rows(c))

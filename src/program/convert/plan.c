@@ -44,6 +44,7 @@ static plan_sizes sizes_of(const kt__hf_config *c, int64_t layer) {
     return (plan_sizes){.d_layer_input = c->d_layer_input,
                         .n_stream = c->n_stream,
                         .d_low = c->d_low,
+                        .step_rank = c->step_rank,
                         .q_rank = c->q_rank,
                         .kv_rank = c->kv_rank,
                         .head_dim_k_full = c->nope_dim + c->rope_dim,

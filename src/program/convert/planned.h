@@ -35,6 +35,7 @@ typedef enum kt__change {
     KT__CHANGE_BOTTOM,
     KT__CHANGE_FLAT,
     KT__CHANGE_FLAT_DECAY,
+    KT__CHANGE_MINUS_EXP,
     KT__CHANGE_TERNARY,
     KT__CHANGE_PACKED
 } kt__change;

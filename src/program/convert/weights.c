@@ -260,7 +260,8 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     }
     status = check_finite(t, begin, w->values, (size_t)n, err);
     if (t->change == KT__CHANGE_TILED_COLS) tile_columns(t, n, w->raw, w->values);
-    if (t->change == KT__CHANGE_DECAY || t->change == KT__CHANGE_FLAT_DECAY)
+    if (t->change == KT__CHANGE_DECAY || t->change == KT__CHANGE_FLAT_DECAY ||
+        t->change == KT__CHANGE_MINUS_EXP)
         for (int64_t i = 0; i < n; i++) w->values[i] = (float)-kt__exp((double)w->values[i]);
     if (t->change == KT__CHANGE_TERNARY) kt__ternary_round(w->values, n, t->factor);
     if (t->change == KT__CHANGE_PLUS_1)

@@ -24,10 +24,11 @@ typedef struct kt__synth_preset {
     bool head_keys, tied, biases, head_bias, longrope;
     int conv_width;
     uint64_t attention_layers; /* LFM2, Mamba-2: bits of the layers that are not recurrent */
-    int n_state_key, n_state_value, state_dim, attention_every; /* Qwen 3.5: delta nets */
-    int state_rows;     /* Mamba-2: of a head's state; 0: there is none */
-    bool nope;          /* nothing is rotated */
-    uint64_t ff_layers; /* Nemotron H: bits of the layers that are a feed-forward part alone */
+    int n_state_key, step_rank, n_state_value, state_dim,
+        attention_every; /* Qwen 3.5: delta nets */
+    int state_rows;      /* Mamba-2: of a head's state; 0: there is none */
+    bool nope;           /* nothing is rotated */
+    uint64_t ff_layers;  /* Nemotron H: bits of the layers that are a feed-forward part alone */
     int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
     int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
     int gating, dense_lead;                            /* 0: no key */

@@ -190,6 +190,11 @@ static const slot_stats known_stats[KT__SLOT_COUNT] = {
     [KT__SLOT_UP_EXPS_BIAS] = {.std = 0.2f},
     [KT__SLOT_DOWN_EXPS_BIAS] = {.std = 0.2f},
     /* decays between a half and one, as trained ones are */
+    [KT__SLOT_SCAN_TAPS] = {.gain = 1.0f},
+    [KT__SLOT_SCAN_TAPS_BIAS] = {.std = 0.1f},
+    [KT__SLOT_SCAN_DT_BIAS] = {.mean = -1.0f, .std = 0.5f},
+    [KT__SLOT_SCAN_A] = {.mean = -1.0f, .std = 0.3f},
+    [KT__SLOT_SCAN_D] = {.mean = 1.0f, .std = 0.2f},
     [KT__SLOT_DELTA_A] = {.mean = -0.5f, .std = 0.1f},
     [KT__SLOT_DELTA_DT] = {.mean = -1.0f, .std = 0.5f},
     [KT__SLOT_MAMBA_A] = {.mean = -0.5f, .std = 0.1f},
@@ -235,6 +240,7 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     case KT__SLOT_FFN_DOWN_FACTOR:
     case KT__SLOT_DOWN_SCALE:
     case KT__SLOT_OUT_SCALE:
+    case KT__SLOT_SCAN_TAPS_BIAS:
     case KT__SLOT_MAMBA_TAPS_BIAS: return true;
     case KT__SLOT_ROUTER_BIAS:
     case KT__SLOT_UP_EXPS_BIAS:
@@ -452,8 +458,8 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
 static void put_states(keys *k, const kt__synth_preset *ps, int n_row) {
     put_u32(k, "ssm.conv_kernel", ps->conv_width);
     put_u32(k, "ssm.state_size", ps->state_dim);
-    put_u32(k, "ssm.group_count", ps->n_state_key);
-    put_u32(k, "ssm.time_step_rank", ps->n_state_value);
+    if (ps->n_state_key) put_u32(k, "ssm.group_count", ps->n_state_key);
+    put_u32(k, "ssm.time_step_rank", ps->step_rank ? ps->step_rank : ps->n_state_value);
     put_u32(k, "ssm.inner_size", ps->n_state_value * n_row);
 }
 
