@@ -6,7 +6,7 @@
 set -eu
 kentang=$1/kentang
 command -v mpirun >/dev/null 2>&1 && command -v python3 >/dev/null && [ -f "$1/libkentang-mpi.so" ] || exit 77
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/peers/env.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"

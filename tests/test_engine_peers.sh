@@ -5,6 +5,7 @@
 set -eu
 kentang=$1/kentang
 command -v mpirun >/dev/null 2>&1 && [ -f "$1/libkentang-mpi.so" ] || exit 77
+. "$(dirname "$0")/peers/env.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail() {
@@ -15,7 +16,7 @@ fail() {
 job() { # N, then kentang's arguments
     n=$1
     shift
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun --oversubscribe -n "$n" "$kentang" "$@"
+    timeout 120 mpirun --oversubscribe -n "$n" "$kentang" "$@"
 }
 awk 'BEGIN { for (i = 1; i <= 90; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
 # preset, processes, type of keys and values

@@ -8,7 +8,7 @@ set -eu
 command -v mpirun >/dev/null 2>&1 && command -v python3 >/dev/null && [ -f "$1/libkentang-mpi.so" ] || exit 77
 kill=$2/tests/peers/kill.py
 unset XDG_RUNTIME_DIR
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/peers/env.sh"
 cd "$dir"
 "$kentang" synth --preset tiny-qwen2 --quant q4_k_m --seed 3 model.gguf >/dev/null || fail "synth"
 

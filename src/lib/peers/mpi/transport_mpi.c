@@ -26,6 +26,7 @@ typedef struct mpi_job {
     MPI_Comm comm;
     int rank, size;
     atomic_int deadline_ms;
+    atomic_bool hurried;   /* the deadline is not the one that was given */
     MPI_Request *requests; /* [2 * size]: receives, then sends; of the process itself none */
     char (*hosts)[MPI_MAX_PROCESSOR_NAME];
     mpi_letter *letters;
@@ -92,10 +93,10 @@ static bool tell_late(mpi_job *job, char *why) {
         if (is_missing(job, r))
             len += snprintf(why + len, KT__WHY_BYTES - (size_t)len, "%sprocess %d on %.60s",
                             len ? ", " : "", r, job->hosts[r]);
-    snprintf(
-        why + len, KT__WHY_BYTES - (size_t)len,
-        ": no answer for %g s (KENTANG_MPI_DEADLINE): it has died or hangs, or the network fails",
-        atomic_load(&job->deadline_ms) / 1e3);
+    snprintf(why + len, KT__WHY_BYTES - (size_t)len,
+             ": no answer for %g s%s: it has died or hangs, or the network fails",
+             atomic_load(&job->deadline_ms) / 1e3,
+             atomic_load(&job->hurried) ? ", as the job ends" : " (KENTANG_MPI_DEADLINE)");
     return false;
 }
 
@@ -235,7 +236,9 @@ static const char *mpi_host(const void *state, int rank) {
 
 static void mpi_hurry(void *state, int ms) {
     mpi_job *job = state;
-    if (ms < atomic_load(&job->deadline_ms)) atomic_store(&job->deadline_ms, ms);
+    if (ms >= atomic_load(&job->deadline_ms)) return;
+    atomic_store(&job->hurried, true);
+    atomic_store(&job->deadline_ms, ms);
 }
 
 /* ---- life ---- */
