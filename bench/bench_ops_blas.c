@@ -1,7 +1,8 @@
-/* The product of F32, F16 and BF16 weights with many tokens, by our kernels and by OpenBLAS, on one
- * thread: where the crossing lies, and what a block of rows should be. Processor time, the least of
- * several runs, so that neighbours matter little.
- *   bench_ops_blas [TIER] */
+/* The product of weights with many tokens, by our kernels and by a BLAS, on one thread: where the
+ * crossing lies, and what a block of rows should be. Quantised weights are dequantised for the BLAS;
+ * ours have activations in 8 bits. Processor time, the least of several runs, so that neighbours
+ * matter little.
+ *   bench_ops_blas [TIER [LIBRARY]]      the library as dlopen takes it */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,6 +18,8 @@ typedef struct setup {
     kt__blas *blas;
     kt__type type;
     kt__mm mm;
+    const uint8_t *act; /* as our kernel reads it */
+    size_t act_row_bytes;
     void *scratch;
     float *panel;
 } setup;
@@ -30,6 +33,7 @@ static double cpu_seconds(void) {
 /* In blocks of `rows`, as the pool's chunks would be. */
 static void product(const setup *s, bool blas, int rows) {
     kt__mm mm = s->mm;
+    if (!blas) mm.act = s->act, mm.act_row_bytes = s->act_row_bytes;
     for (int row = 0; row < N_ROW; row += rows) {
         mm.w = s->mm.w + (size_t)row * mm.w_row_bytes;
         mm.out = s->mm.out + row;
@@ -70,7 +74,7 @@ int main(int argc, char **argv) {
     kt__cpu_detect(&cpu);
     if (kt__kernels_select(&cpu, argc > 1 ? argv[1] : NULL, &s.kernels, why, sizeof why, &err) !=
             KT_OK ||
-        kt__blas_open(NULL, &s.blas, &err) != KT_OK) {
+        kt__blas_open(argc > 2 ? argv[2] : NULL, &s.blas, &err) != KT_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
@@ -87,17 +91,28 @@ int main(int argc, char **argv) {
                     .act_row_bytes = act_bytes,
                     .out = memory((size_t)MAX_TOK * N_ROW * 4),
                     .ld_out = N_ROW};
+    static const kt__type types[] = {KT__TYPE_F32,  KT__TYPE_F16,  KT__TYPE_BF16,
+                                     KT__TYPE_Q8_0, KT__TYPE_Q4_K, KT__TYPE_Q6_K};
     printf("GMAC/s on one thread, %d x %d, tier %s; rows: of a block\n", N_ROW, N_COL,
            s.kernels->name);
-    printf("| type | tokens | ours | OpenBLAS, 64 rows | 128 | 256 |\n|---|--:|--:|--:|--:|--:|\n");
-    for (s.type = KT__TYPE_F32; s.type <= KT__TYPE_BF16; s.type++) {
-        for (size_t i = 0; i < n; i++) {
-            float x = kd_normal(&rng);
-            kt__f16 h = s.type == KT__TYPE_F16 ? kt__f16_from_f32(x) : kt__bf16_from_f32(x);
-            if (s.type == KT__TYPE_F32) memcpy(w + 4 * i, &x, 4);
-            if (s.type != KT__TYPE_F32) memcpy(w + 2 * i, &h, 2);
+    printf("| type | tokens | ours | %s, 64 rows | 128 | 256 |\n|---|--:|--:|--:|--:|--:|\n",
+           kt__blas_name(s.blas));
+    float *row = memory(N_COL * 4);
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        s.type = types[k];
+        s.mm.type = s.type;
+        s.mm.w_row_bytes = kt__type_row_bytes(s.type, N_COL);
+        for (int r = 0; r < N_ROW; r++) {
+            for (int i = 0; i < N_COL; i++) row[i] = kd_normal(&rng);
+            kt__quantize_row(s.type, row, N_COL, w + (size_t)r * s.mm.w_row_bytes);
         }
-        s.mm.w_row_bytes = (size_t)N_COL * (s.type == KT__TYPE_F32 ? 4 : 2);
+        kt__act_kind kind = kt__type_get(s.type)->act;
+        s.act_row_bytes = kt__act_layout_of(kind, N_COL).row_bytes;
+        uint8_t *own = memory(MAX_TOK * s.act_row_bytes);
+        for (int t = 0; t < MAX_TOK; t++)
+            s.kernels->quantize[kind](act + (size_t)t * (act_bytes / 4), N_COL,
+                                      own + (size_t)t * s.act_row_bytes);
+        s.act = own;
         for (size_t i = 0; i < sizeof toks / sizeof *toks; i++) {
             s.mm.n_tok = toks[i];
             printf("| %s | %d | %.1f |", kt__type_get(s.type)->name, toks[i],
@@ -106,6 +121,7 @@ int main(int argc, char **argv) {
             putchar('\n');
             fflush(stdout);
         }
+        free(own);
     }
     kt__blas_close(s.blas);
     return 0;

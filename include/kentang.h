@@ -244,9 +244,10 @@ typedef struct kt_model_params {
     bool vocab_only; /* false; no tensors needed: tokenizer and template only */
     /* false; dequantised weights and f32 activations: slow, for measuring accuracy. */
     bool exact;
-    /* false; products of prompts with F32, F16 and BF16 weights by OpenBLAS, which is found at run
-     * time and held at one thread in the whole process. Answers are then not reproducible.
-     * KT_E_UNSUPPORTED where it is not installed. */
+    /* false; products of 256 tokens and more by OpenBLAS, MKL, BLIS or Accelerate, of which the first
+     * is taken that is found at run time, and held at one thread in the whole process; quantised
+     * weights are dequantised for it. Answers are then not reproducible. KT_E_UNSUPPORTED where none
+     * is installed. */
     bool blas;
     /* false; each query's scores as one row in f32, its softmax and the sum of all values, for
      * comparison with attention in parts of 256 positions (docs/NUMERICS.md): slow, and of keys and
@@ -602,11 +603,13 @@ typedef struct kt_engine_params {
 
     /* Of the controller: with `optimize` the scheduler changes, while it runs, how many answers are
      * computed together (1 to n_parallel) and how long a prompt may hold them up (up to gap_ms), so
-     * that these targets are met. No answer's bytes depend on either. */
+     * that these targets are met; and an answer begins only where all that run can be expected to end
+     * within the memory threshold, so that none is suspended and computed again. No answer's bytes
+     * depend on any of it. */
     bool optimize;             /* false */
     int32_t target_latency_ms; /* between two tokens of an answer; 0: 100 */
     double min_throughput;     /* tokens a second of all answers together; 0: 50 */
-    double memory_threshold;   /* share of the K/V store in use by answers; 0: 0.9 */
+    double memory_threshold;   /* share of the context's budget, and of the K/V store; 0: 0.9 */
 
     kt_kv_type kv_keys, kv_values; /* f16; of an encoder f16 whatever is asked */
     /* Positions before its own page that a query reads as f16, up to a whole page; at most n_ctx.

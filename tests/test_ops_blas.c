@@ -38,15 +38,27 @@ static void test_missing_or_another_library(void **state) {
 
 static void test_takes(void **state) {
     (void)state;
-    assert_true(kt__blas_takes(KT__TYPE_F16, KT__BLAS_MIN_TOK));
-    assert_false(kt__blas_takes(KT__TYPE_F16, KT__BLAS_MIN_TOK - 1));
-    assert_false(kt__blas_takes(KT__TYPE_Q8_0, 4096));
+    assert_true(kt__blas_takes(KT__BLAS_MIN_TOK));
+    assert_false(kt__blas_takes(KT__BLAS_MIN_TOK - 1));
 }
 
 static void *filled(size_t bytes) {
     void *p = malloc(bytes);
     assert_non_null(p);
     return p;
+}
+
+/* Rows of a quantised type: what they decode to is in `plain`. */
+static uint8_t *quantised_weights(kt__type type, int n_row, int n_col, kd_rng *rng, float *plain) {
+    size_t row = kt__type_row_bytes(type, n_col), cols = (size_t)n_col;
+    uint8_t *w = filled((size_t)n_row * row);
+    for (int r = 0; r < n_row; r++) {
+        float *x = plain + (size_t)r * cols;
+        for (size_t i = 0; i < cols; i++) x[i] = kd_normal(rng);
+        kt__quantize_row(type, x, n_col, w + (size_t)r * row);
+        kt__dequantize_row(type, w + (size_t)r * row, n_col, x);
+    }
+    return w;
 }
 
 /* n_row rows of weights, `shift` bytes off alignment: as f32 in `plain`, encoded at the result. */
@@ -76,13 +88,15 @@ static void check_product(const kt__blas *blas, kt__type type, const shape *s, k
     size_t ld = rows + 5, act_bytes = kt__act_layout_of(KT__ACT_F32, s->n_col).row_bytes;
     float *plain = filled(rows * cols * 4), *bias = filled(rows * 4), *more = filled(toks * ld * 4);
     float *out = filled(toks * ld * 4), *panel = filled(KT__BLAS_ROWS * cols * 4);
-    uint8_t *w = weights(type, s->n_row, s->n_col, s->shift, rng, plain);
+    bool is_float = type == KT__TYPE_F32 || type == KT__TYPE_F16 || type == KT__TYPE_BF16;
+    uint8_t *w = is_float ? weights(type, s->n_row, s->n_col, s->shift, rng, plain)
+                          : quantised_weights(type, s->n_row, s->n_col, rng, plain);
     uint8_t *acts = filled(toks * act_bytes);
     for (size_t i = 0; i < rows; i++) bias[i] = kd_normal(rng);
     for (size_t i = 0; i < toks * ld; i++) out[i] = more[i] = kd_normal(rng);
     for (size_t i = 0; i < toks * act_bytes / 4; i++) ((float *)(void *)acts)[i] = kd_normal(rng);
     kt__mm mm = {.w = w + s->shift,
-                 .w_row_bytes = cols * (type == KT__TYPE_F32 ? 4 : 2),
+                 .w_row_bytes = kt__type_row_bytes(type, s->n_col),
                  .n_row = s->n_row,
                  .n_col = s->n_col,
                  .act = acts,
@@ -131,6 +145,11 @@ static void test_products(void **state) {
     for (size_t t = 0; t < 3; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             check_product(blas, types[t], &shapes[i], &rng);
+    static const kt__type quantised[] = {KT__TYPE_Q8_0, KT__TYPE_Q4_K, KT__TYPE_Q6_K};
+    static const shape whole = {
+        .n_row = KT__BLAS_ROWS + 37, .n_col = 512, .n_tok = 33, .bias = true};
+    for (size_t t = 0; t < sizeof quantised / sizeof *quantised; t++)
+        check_product(blas, quantised[t], &whole, &rng);
     kt__blas_close(blas);
 }
 

@@ -87,7 +87,7 @@ static void *zeros(size_t bytes) {
 }
 
 static kt__acts acts_of(const kt__dev *dev, const kt__weight *w, int n_col) {
-    kt__act_kind kind = kt__dev_act_kind(dev, w);
+    kt__act_kind kind = kt__dev_act_kind(dev, w, N_TOK);
     kt__acts acts = {.n_tok = N_TOK, .n_col = n_col, .kinds = 1u << kind};
     acts.layout[kind] = kt__act_layout_of(kind, n_col);
     acts.data[kind] = aligned_alloc(64, N_TOK * acts.layout[kind].row_bytes);
@@ -108,8 +108,8 @@ static work work_new(const kt__dev *dev) {
 
 static void work_free(const kt__dev *dev, work *k) {
     free((void *)(uintptr_t)k->w.data);
-    free(k->acts.data[kt__dev_act_kind(dev, &k->w)]);
-    free(k->out.data[kt__dev_act_kind(dev, &k->w)]);
+    free(k->acts.data[kt__dev_act_kind(dev, &k->w, N_TOK)]);
+    free(k->out.data[kt__dev_act_kind(dev, &k->w, N_TOK)]);
     free(k->x);
     free(k->rows);
 }

@@ -38,7 +38,8 @@ typedef struct fake {
     int64_t batch_unit_us;
     int n_rows, n_out, n_parallel;
     bool finds, speculates, pauses;
-    kt_engine_params targets; /* of the controller */
+    kt_engine_params targets; /* of the controller, */
+    int64_t pages_within;     /* and pages within its contract; 0: all */
     bool stepping;            /* a step has paused */
     int64_t n_decoded, n_prefilled;
     fake_task tasks[MAX_TASKS];
@@ -307,6 +308,7 @@ static kt__sched *new_sched(fake *f) {
                           .gap_us = 200000,
                           .optimizer = kt__optimizer_params_of(&f->targets),
                           .unit_share = 1.0 / f->units};
+    p.optimizer.n_pages = f->pages_within;
     assert_int_equal(kt__sched_create(&p, &ops, f, &s, NULL), KT_OK);
     return s;
 }
@@ -836,6 +838,104 @@ static void test_a_constant_load_is_calm(void **state) {
     finish(s, f);
 }
 
+/* Ever new clients with short answers take no more than their shares: of two lanes for eight clients
+ * one with a long answer has a quarter of the steps at least. */
+static void test_new_clients_do_not_starve_a_long_answer(void **state) {
+    (void)state;
+    fake *f = new_fake(18);
+    f->n_parallel = 2;
+    f->n_pages = 10000;
+    kt__sched *s = new_sched(f);
+    fake_task *answer = add(s, f, "long", 8, 2000);
+    for (int i = 0; i < 500; i++) (void)step_once(s, f);
+    int n_before = answer->n_got, n_steps = 0;
+    for (int i = 0; answer->n_end == 0 && i < 400; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "new %d", i);
+        while (kt__sched_n_tasks(s) < 8) (void)add(s, f, name, 8, 100);
+        for (int k = 0; k < 40 && answer->n_end == 0; k++, n_steps++) (void)step_once(s, f);
+        if (f->n_tasks > MAX_TASKS - 8) break;
+    }
+    int n_got = answer->n_got - n_before;
+    if (n_got < n_steps / 4) fail_msg("%d of %d steps", n_got, n_steps);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
+    finish(s, f);
+}
+
+static uint64_t n_actions_of(const kt__sched *s, kt_action action) {
+    kt__sched_counts c;
+    kt__sched_get_counts(s, &c);
+    return c.n_actions[action];
+}
+
+/* 32 answers that come to 32 pages each, for 200 pages: with the controller as many run as can end,
+ * so that none is suspended and computed again, in no more time; without it many are. */
+static void test_memory_bounds_answers(void **state) {
+    (void)state;
+    int64_t took_us[2];
+    for (int on = 0; on < 2; on++) {
+        fake *f = new_fake(15);
+        f->n_parallel = 32;
+        f->n_pages = 200;
+        f->targets = (kt_engine_params){.optimize = on, .target_latency_ms = 1000};
+        kt__sched *s = new_sched(f);
+        for (int i = 0; i < 32; i++) (void)add(s, f, "a", 12 * PAGE, 20 * PAGE);
+        int64_t begin_us = f->now_us;
+        run(s, f, 1000000);
+        took_us[on] = f->now_us - begin_us;
+        int64_t n_again = 0;
+        for (int i = 0; i < f->n_tasks; i++) {
+            assert_int_equal(f->tasks[i].n_got, 20 * PAGE);
+            n_again += f->tasks[i].task.n_recomputed;
+        }
+        if (on) {
+            assert_int_equal(n_again, 0);
+            assert_int_equal(n_actions_of(s, KT_ACTION_REDUCE_BATCH_SIZE), 1);
+            assert_int_equal(lanes_now(s), 5); /* of 180 pages */
+        } else {
+            assert_true(n_again > 1000);
+        }
+        finish(s, f);
+    }
+    assert_true(took_us[1] <= took_us[0]);
+}
+
+/* What the memory contract leaves may be less than the store's share. */
+static void test_the_contract_bounds_answers(void **state) {
+    (void)state;
+    fake *f = new_fake(16);
+    f->n_pages = 1000;
+    f->targets = (kt_engine_params){.optimize = true, .target_latency_ms = 1000};
+    f->pages_within = 100;
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < 8; i++) (void)add(s, f, "a", 12 * PAGE, 20 * PAGE);
+    for (int i = 0; i < 10; i++) (void)step_once(s, f);
+    assert_int_equal(lanes_now(s), 3);
+    run(s, f, 1000000);
+    finish(s, f);
+}
+
+/* Answers that turn out shorter than their limits let more of them run. */
+static void test_ended_answers_say_how_long_others_will_be(void **state) {
+    (void)state;
+    fake *f = new_fake(17);
+    f->n_pages = 100;
+    f->targets = (kt_engine_params){.optimize = true, .target_latency_ms = 1000};
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < 40; i++) add(s, f, "a", PAGE, 4 * PAGE)->task.n_predict = 60 * PAGE;
+    int most = 0;
+    for (int i = 0; i < 1000 && kt__sched_n_tasks(s); i++) {
+        kt__sched_counts c;
+        (void)step_once(s, f);
+        kt__sched_get_counts(s, &c);
+        if (i < 4) assert_true(c.n_running <= 6);
+        if (c.n_running > most) most = c.n_running;
+    }
+    assert_int_equal(kt__sched_n_tasks(s), 0);
+    assert_int_equal(most, 8);
+    finish(s, f);
+}
+
 /* A prompt's slices give way before lanes do. */
 static void test_slices_give_way_first(void **state) {
     (void)state;
@@ -953,6 +1053,10 @@ int main(void) {
         cmocka_unit_test(test_predictions_know_the_order),
         cmocka_unit_test(test_a_load_step_is_brought_back),
         cmocka_unit_test(test_a_constant_load_is_calm),
+        cmocka_unit_test(test_new_clients_do_not_starve_a_long_answer),
+        cmocka_unit_test(test_memory_bounds_answers),
+        cmocka_unit_test(test_the_contract_bounds_answers),
+        cmocka_unit_test(test_ended_answers_say_how_long_others_will_be),
         cmocka_unit_test(test_slices_give_way_first),
         cmocka_unit_test(test_a_slower_processor_misleads_no_prediction),
         cmocka_unit_test(test_recommendations),

@@ -164,21 +164,10 @@ static kt_status open_blas(kt_model *model, kt_error *err) {
     const kt_model_params *p = &model->params;
     if (!p->blas || p->vocab_only) return KT_OK;
     if (p->exact) return kt__fail(err, KT_E_ARG, "exact and blas exclude each other");
-    return kt__blas_open(NULL, &model->blas, err);
-}
-
-/* The layers' matrices alone: the head has few rows, and embeddings are looked up. */
-static void warn_without_use(const kt_model *model) {
-    for (size_t i = 0; i < kt__gguf_n_tensors(model->gguf); i++) {
-        const kt__gguf_tensor *t = kt__gguf_tensor_at(model->gguf, i);
-        if (t->n_dims > 1 && t->name.len > 4 && !memcmp(t->name.s, "blk.", 4) &&
-            kt__blas_takes((kt__type)t->type, KT__BLAS_MIN_TOK))
-            return;
-    }
-    kt__log_line(
-        &model->ctx->log, KT_LOG_WARN,
-        "--blas: no matrix of this model is F32, F16 or BF16, so that OpenBLAS has nothing "
-        "to compute; leave it out");
+    KT__STEP(kt__blas_open(NULL, &model->blas, err));
+    kt__log_line(&model->ctx->log, KT_LOG_INFO, "products of long prompts: %s",
+                 kt__blas_name(model->blas));
+    return KT_OK;
 }
 
 /* Takes gguf over in any case. */
@@ -204,7 +193,6 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
         goto out;
     }
     KT__TRY(load_strings(model, path, err));
-    if (model->blas) warn_without_use(model);
     fill_info(model);
     *out = model;
     model = NULL;

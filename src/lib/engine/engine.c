@@ -12,15 +12,17 @@
 #include "engine/service.h"
 #include "requests/speculator.h"
 
-static kt__sched_params sched_params(const kt_engine *engine) {
+static kt__sched_params sched_params(const kt_engine *engine, const kt__plan *plan) {
     const kt_engine_params *p = &engine->params;
+    kt__optimizer_params optimizer = kt__optimizer_params_of(p);
+    optimizer.n_pages = kt__plan_pages_within(plan, optimizer.memory);
     return (kt__sched_params){
         .n_parallel = p->n_parallel,
         .n_rows = p->n_ubatch,
         .n_out = engine->n_out_max,
         .page_pos = KT__PAGE_POS,
         .gap_us = (int64_t)p->gap_ms * 1000,
-        .optimizer = kt__optimizer_params_of(p),
+        .optimizer = optimizer,
         .unit_share = 0.5 / (double)kt__engine_hparams(engine)->n_layer, /* gate and up of one */
     };
 }
@@ -64,7 +66,7 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     KT__TRY(kt__constraints_create(&budget, &engine->constraints, err));
     KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
     KT__TRY(kt__runner_create(engine, &engine->runner, err));
-    kt__sched_params sched = sched_params(engine);
+    kt__sched_params sched = sched_params(engine, plan);
     KT__TRY(kt__sched_create(&sched, kt__runner_ops(), engine->runner, &engine->sched, err));
     kt__service_publish(engine);
 out:

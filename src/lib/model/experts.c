@@ -133,7 +133,7 @@ bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *
 /* The slots' activation rows for the down product. */
 static kt__acts slot_acts(const kt__experts *e, const kt__layer *layer) {
     const kt__weight *down = &layer->down_exps.w;
-    kt__act_kind kind = kt__dev_act_kind(e->dev, down);
+    kt__act_kind kind = kt__dev_act_kind(e->dev, down, KT__EXPERT_TOKENS);
     kt__acts acts = {.n_tok = e->routing.n_slot, .n_col = down->n_col, .kinds = 1u << kind};
     acts.layout[kind] = kt__act_layout_of(kind, down->n_col);
     acts.data[kind] = e->buf[BUF_ACT0 + (int)kind];

@@ -6,7 +6,12 @@
 kt__acts kt__fwd_acts_in(const kt__fwd *fwd, kt__fwd_buf first, int n_tok, int n_col,
                          const kt__weight *const *users, int n) {
     kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
-    for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
+    int few = fwd->net->hp.n_expert > 0 ? KT__EXPERT_TOKENS
+                                        : n_tok; /* for products of one expert */
+    for (int i = 0; i < n; i++) {
+        acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i], n_tok);
+        acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i], few < n_tok ? few : n_tok);
+    }
     if (fwd->params.f32_inputs) acts.kinds |= 1u << KT__ACT_F32;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(acts.kinds >> kind & 1)) continue;

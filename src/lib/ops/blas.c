@@ -6,17 +6,33 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Of CBLAS (the reference interface of netlib.org/blas) and of OpenBLAS next to it. */
+/* Of CBLAS (the reference interface of netlib.org/blas). */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc);
-typedef void set_threads_fn(int n);
+/* OpenBLAS and MKL take an int, BLIS 64 bits. */
+typedef void set_threads_fn(int64_t n);
 typedef int get_parallel_fn(void);
 enum { PARALLEL_OPENMP = 2 };
 
+/* In the order in which they are looked for. */
+static const struct library {
+    const char *name, *soname;
+    const char *set_threads; /* tells it apart; NULL: the environment alone holds its threads */
+} libraries[] = {
+    {"OpenBLAS", "libopenblas.so.0", "openblas_set_num_threads"},
+    {"MKL", "libmkl_rt.so.2", "MKL_Set_Num_Threads"},
+    {"BLIS", "libblis.so.4", "bli_thread_set_num_threads"},
+#ifdef __APPLE__
+    {"Accelerate", "/System/Library/Frameworks/Accelerate.framework/Accelerate", NULL},
+#endif
+};
+enum { N_LIBRARIES = sizeof libraries / sizeof *libraries };
+
 struct kt__blas {
     void *lib;
+    const char *name;
     sgemm_fn *sgemm;
 };
 
@@ -27,43 +43,62 @@ static bool blas_find(void *lib, const char *name, void *fn) {
     return symbol != NULL;
 }
 
-/* Built with OpenMP it would start a team of threads in each of ours. */
+static const struct library *library_of(void *lib, set_threads_fn **set_threads) {
+    for (int i = 0; i < N_LIBRARIES; i++) {
+        const struct library *l = &libraries[i];
+        *set_threads = NULL;
+        if (!l->set_threads || blas_find(lib, l->set_threads, set_threads)) return l;
+    }
+    return NULL;
+}
+
+/* Built with OpenMP, OpenBLAS would start a team of threads in each of ours. */
 static kt_status bind_library(kt__blas *blas, const char *soname, kt_error *err) {
     set_threads_fn *set_threads;
     get_parallel_fn *get_parallel;
-    bool whole = blas_find(blas->lib, "cblas_sgemm", &blas->sgemm);
-    whole &= blas_find(blas->lib, "openblas_set_num_threads", &set_threads);
-    whole &= blas_find(blas->lib, "openblas_get_parallel", &get_parallel);
-    if (!whole) {
+    const struct library *l = library_of(blas->lib, &set_threads);
+    if (!l || !blas_find(blas->lib, "cblas_sgemm", &blas->sgemm)) {
         return kt__fail(err, KT_E_UNSUPPORTED,
-                        "--blas: %s is not OpenBLAS; on Debian install libopenblas0-pthread",
+                        "--blas: %s is neither OpenBLAS nor MKL nor BLIS; on Debian install "
+                        "libopenblas0-pthread",
                         soname);
     }
-    if (get_parallel() == PARALLEL_OPENMP) {
+    if (blas_find(blas->lib, "openblas_get_parallel", &get_parallel) &&
+        get_parallel() == PARALLEL_OPENMP) {
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "--blas: this OpenBLAS is built with OpenMP, whose threads cannot be held "
                         "at one; on Debian install libopenblas0-pthread, and choose it with "
                         "update-alternatives");
     }
-    set_threads(1);
+    if (set_threads) set_threads(1);
+    blas->name = l->name;
     return KT_OK;
+}
+
+/* The library, or the first of those that are known. */
+static kt_status load_library(const char *soname, void **lib, const char **found, kt_error *err) {
+    *found = soname;
+    *lib = soname ? dlopen(soname, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (int i = 0; !soname && !*lib && i < N_LIBRARIES; i++) {
+        *found = libraries[i].soname;
+        *lib = dlopen(*found, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (*lib) return KT_OK;
+    const char *why = dlerror();
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "--blas needs OpenBLAS, MKL or BLIS: %.200s; on Debian install "
+                    "libopenblas0-pthread",
+                    soname && why ? why : "none of them is installed");
 }
 
 kt_status kt__blas_open(const char *soname, kt__blas **out, kt_error *err) {
     kt_status status;
+    const char *found;
     *out = NULL;
     kt__blas *blas = kt__calloc(1, sizeof *blas);
-    if (!blas) return kt__fail_nomem(err, "OpenBLAS", sizeof *blas);
-    if (!soname) soname = "libopenblas.so.0";
-    blas->lib = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-    if (!blas->lib) {
-        const char *why = dlerror();
-        status = kt__fail(err, KT_E_UNSUPPORTED,
-                          "--blas needs OpenBLAS: %.200s; on Debian install libopenblas0-pthread",
-                          why ? why : soname);
-        goto out;
-    }
-    KT__TRY(bind_library(blas, soname, err));
+    if (!blas) return kt__fail_nomem(err, "a BLAS", sizeof *blas);
+    KT__TRY(load_library(soname, &blas->lib, &found, err));
+    KT__TRY(bind_library(blas, found, err));
     *out = blas;
     blas = NULL;
 out:
@@ -77,9 +112,12 @@ void kt__blas_close(kt__blas *blas) {
     kt__free(blas);
 }
 
-bool kt__blas_takes(kt__type type, int n_tok) {
-    bool is_float = type == KT__TYPE_F32 || type == KT__TYPE_F16 || type == KT__TYPE_BF16;
-    return is_float && n_tok >= KT__BLAS_MIN_TOK;
+const char *kt__blas_name(const kt__blas *blas) {
+    return blas->name;
+}
+
+bool kt__blas_takes(int n_tok) {
+    return n_tok >= KT__BLAS_MIN_TOK;
 }
 
 /* Without branches and tables, so that it becomes vector code of the baseline processor. A half's
@@ -116,9 +154,11 @@ static const float *rows_f32(kt__type type, const kt__mm *mm, int row0, int n_ro
     *ld = n_col;
     for (int r = 0; r < n_row; r++, src += mm->w_row_bytes) {
         float *dst = panel + (size_t)r * n_col;
-        if (type == KT__TYPE_F32) memcpy(dst, src, n_col * sizeof *dst);
-        if (type == KT__TYPE_F16) widen_f16(src, mm->n_col, dst);
-        if (type == KT__TYPE_BF16) widen_bf16(src, mm->n_col, dst);
+        switch (type) {
+        case KT__TYPE_F16: widen_f16(src, mm->n_col, dst); break;
+        case KT__TYPE_BF16: widen_bf16(src, mm->n_col, dst); break;
+        default: kt__dequantize_row(type, src, mm->n_col, dst); /* F32, too */
+        }
     }
     return panel;
 }

@@ -21,6 +21,6 @@ void kt__dev_set_threads(kt__dev *dev, int n_threads) {
     dev->n_threads = n_threads < 1 ? 1 : n_threads > most ? most : n_threads;
 }
 
-kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w) {
-    return dev->exact ? KT__ACT_F32 : kt__type_get(w->type)->act;
+kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w, int n_tok) {
+    return dev->exact || kt__dev_uses_blas(dev, n_tok) ? KT__ACT_F32 : kt__type_get(w->type)->act;
 }

@@ -62,8 +62,8 @@ static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
 }
 
-static inline bool kt__dev_uses_blas(const kt__dev *dev, const kt__weight *w, int n_tok) {
-    return dev->blas && kt__blas_takes(w->type, n_tok);
+static inline bool kt__dev_uses_blas(const kt__dev *dev, int n_tok) {
+    return dev->blas && kt__blas_takes(n_tok);
 }
 
 /* Rows of a glu's second matrix that are computed at a time. */

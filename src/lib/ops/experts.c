@@ -36,8 +36,8 @@ static kt__acts gather_rows(const experts_job *job, const kt__expert_piece *piec
     int n = piece->n_tok;
     kt__acts acts = *job->acts;
     acts.n_tok = n;
-    acts.kinds = 1u << kt__dev_act_kind(job->dev, &job->d->gate.w);
-    if (job->d->up.w.data) acts.kinds |= 1u << kt__dev_act_kind(job->dev, &job->d->up.w);
+    acts.kinds = 1u << kt__dev_act_kind(job->dev, &job->d->gate.w, n);
+    if (job->d->up.w.data) acts.kinds |= 1u << kt__dev_act_kind(job->dev, &job->d->up.w, n);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         size_t row = acts.layout[kind].row_bytes;
         const uint8_t *from = job->acts->data[kind];

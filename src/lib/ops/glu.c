@@ -184,7 +184,7 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0
             activate_alone(job, n, gate + (size_t)t * KT__GLU_ROWS);
         return;
     }
-    int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, &job->d->up, acts->n_tok));
+    int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, acts->n_tok));
     for (int r = 0; r < n; r += step) {
         int m = n - r < step ? n - r : step;
         const uint8_t *next = kt__row_of(r + m < n ? &job->d->up : &job->d->gate, row0 + r + m);
@@ -244,7 +244,8 @@ static void many_items(void *arg, int64_t begin, int64_t end, int worker) {
 enum { PARTS_FROM = 128 }; /* tokens: fewer are not worth unpacking the weights twice */
 
 void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
-    glu_job job = {dev, desc, acts, out, acts->n_tok >= PARTS_FROM ? 2 : 1};
+    bool whole = acts->n_tok < PARTS_FROM || kt__dev_uses_blas(dev, acts->n_tok);
+    glu_job job = {dev, desc, acts, out, whole ? 1 : 2};
     int n_row = desc->gate.n_row;
     out->n_tok = acts->n_tok;
     if (acts->n_tok <= KT__GLU_ROWWISE) {

@@ -5,7 +5,7 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
                 const float *bias, const float *residual, const uint8_t *next, float *out,
                 size_t ld_out, int worker) {
     const kt__kernels *k = dev->kernels;
-    kt__act_kind kind = kt__dev_act_kind(dev, w);
+    kt__act_kind kind = kt__dev_act_kind(dev, w, acts->n_tok);
     kt__mm mm = {
         .type = w->type,
         .w = w->data + (size_t)row0 * w->row_bytes,
@@ -26,7 +26,7 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
     const kt__mm_kernels *fns = k->mm[w->type];
     kt__mm_fn *fn = acts->n_tok >= fns->gemm_min_tok ? fns->gemm : fns->rowdot;
     if (dev->exact) fn = k->exact;
-    if (kt__dev_uses_blas(dev, w, acts->n_tok)) {
+    if (kt__dev_uses_blas(dev, acts->n_tok)) {
         kt__blas_mm(dev->blas, w->type, &mm, kt__dev_kernel_scratch(dev, worker));
         return;
     }
@@ -34,7 +34,7 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
 }
 
 static bool is_gemm(const kt__dev *dev, const kt__weight *w, int n_tok) {
-    if (dev->exact || kt__dev_uses_blas(dev, w, n_tok)) return false;
+    if (dev->exact || kt__dev_uses_blas(dev, n_tok)) return false;
     return n_tok >= dev->kernels->mm[w->type]->gemm_min_tok;
 }
 
@@ -58,7 +58,7 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
 
 /* Items a chunk has at least: while decoding a chunk should be a long linear stream. */
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok) {
-    if (kt__dev_uses_blas(dev, w, n_tok)) return KT__BLAS_ROWS / KT__ROWS_ITEM;
+    if (kt__dev_uses_blas(dev, n_tok)) return KT__BLAS_ROWS / KT__ROWS_ITEM;
     if (n_tok >= dev->kernels->mm[w->type]->gemm_min_tok) return 1;
     size_t item_bytes = w->row_bytes * KT__ROWS_ITEM;
     return (int64_t)((KT__GRAIN_BYTES + item_bytes - 1) / item_bytes);

@@ -420,7 +420,7 @@ const kt__ops *kt__dev_ops(const kt__dev *dev);
 void kt__dev_set_threads(kt__dev *dev, int n_threads);
 /* What the calling thread has spent in low-rank terms since this was asked last. */
 int64_t kt__dev_take_lora_ns(kt__dev *dev);
-/* The activation kind that products with w need on this device. */
-kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w);
+/* The activation kind that products of so many tokens with w need on this device. */
+kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 #endif

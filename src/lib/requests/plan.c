@@ -479,6 +479,16 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
         m->n_f16_layers += shape.k_form != kt__kv_k_form(&shape, i);
 }
 
+int64_t kt__plan_pages_within(const kt__plan *plan, double share) {
+    const kt_mem_plan *m = &plan->mem;
+    double page = (double)m->kv_bytes / (double)plan->n_pages;
+    double fixed = (double)(m->total_bytes - m->kv_bytes + m->others_bytes);
+    double pages = (share * (double)m->budget_bytes - fixed) / page;
+    int64_t least = kt__pages_of(m->n_ctx) + 1;
+    if (pages >= (double)plan->n_pages) return plan->n_pages;
+    return pages > (double)least ? (int64_t)pages : least;
+}
+
 static kt_status fail_tail(const kt__plan *plan, kt_error *err) {
     return kt__fail(err, KT_E_ARG,
                     "a tail of %d positions in f16 (--kv-tail) is longer than the context of %d: "

@@ -38,6 +38,9 @@ uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_para
 /* Of so many pages of the store, those that may have parts in layers with a window at once. */
 int32_t kt__plan_local_pages(const kt__kv_shape *shape, const kt_engine_params *resolved,
                              int64_t n_pages);
+/* Pages of keys and values with which a context holds that share of its budget; one answer at full
+ * length at least. */
+int64_t kt__plan_pages_within(const kt__plan *plan, double share);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
  * gives them back. */
 kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;

@@ -4,8 +4,9 @@ enum {
     DEFAULT_LATENCY_MS = 100,
     DEFAULT_TOK_S = 50,
     LEAST_GAP_US = 20000, /* prompts advance, whatever the target */
-    OVER_STEPS = 2,       /* in a row that have to be too long: one may be a neighbour's doing */
-    UNDER_STEPS = 8       /* in a row that leave room, before more is allowed */
+    OVER_STEPS = 2,       /* in a row that have to be too long: one may be a neighbour's doing, */
+    NOISY_STEPS = 6, /* and so may some, where steps of so many lanes are known to be shorter */
+    UNDER_STEPS = 8  /* in a row that leave room, before more is allowed */
 };
 static const double default_memory = 0.9;
 static const double aim = 0.9;           /* of the target: what is gone to when it is exceeded */
@@ -37,11 +38,18 @@ void kt__optimizer_init(kt__optimizer *o, const kt__optimizer_params *params) {
         o->gap_now_us = LEAST_GAP_US;
 }
 
-/* What `n` lanes would take, from what the step's own number took. */
-static double latency_with(const kt__optimizer_step *step, int64_t latency_us, int n) {
+/* What a step of `n` lanes would take, from what its own number took. */
+static double step_with(const kt__optimizer_step *step, int64_t step_us, int n) {
     double now = step->fixed + step->lane * step->n_decoding;
-    if (now <= 0) return (double)latency_us * n / step->n_decoding;
-    return (double)latency_us * (step->fixed + step->lane * n) / now;
+    if (now <= 0) return (double)step_us * n / step->n_decoding;
+    return (double)step_us * (step->fixed + step->lane * n) / now;
+}
+
+/* What slices leave of the target to steps, half of it at least: prompts end, and lanes that were
+ * taken for their sake would be missed for longer. */
+static double target_of_steps(const kt__optimizer *o, const kt__optimizer_step *step) {
+    double target = (double)o->p.target_us, left = target - (double)step->slice_us;
+    return left > target / 2 ? left : target / 2;
 }
 
 static kt_action count_action(kt__optimizer *o, kt_action action) {
@@ -66,16 +74,18 @@ static kt_action shrink_slice(kt__optimizer *o, int64_t latency_us) {
 
 /* A raising that has to be taken back is not tried again for a while, and each time for longer. */
 static void note_reversal(kt__optimizer *o, int64_t now_us) {
-    o->not_before_us = now_us + calm_us;
+    if (o->not_before_us < now_us + calm_us) o->not_before_us = now_us + calm_us;
     if (!o->raised_us) return;
     o->not_before_us = now_us + o->hold_us;
     if (o->hold_us < most_hold_us) o->hold_us *= 2;
     o->raised_us = 0;
 }
 
-static kt_action lower_lanes(kt__optimizer *o, const kt__optimizer_step *step, int64_t latency_us) {
-    int n = step->n_decoding < o->n_now ? step->n_decoding : o->n_now;
-    for (n--; n > 1 && latency_with(step, latency_us, n) > aim * (double)o->p.target_us;) n--;
+/* By half at most: what came twice in a row may still be a neighbour's doing. */
+static kt_action lower_lanes(kt__optimizer *o, const kt__optimizer_step *step, int64_t step_us) {
+    double most_us = aim * target_of_steps(o, step);
+    int n = step->n_decoding < o->n_now ? step->n_decoding : o->n_now, least = n / 2;
+    for (n--; n > 1 && n > least && step_with(step, step_us, n) > most_us;) n--;
     o->n_now = n;
     note_reversal(o, step->now_us);
     return count_action(o, KT_ACTION_REDUCE_BATCH_SIZE);
@@ -83,20 +93,29 @@ static kt_action lower_lanes(kt__optimizer *o, const kt__optimizer_step *step, i
 
 static kt_action allow_less(kt__optimizer *o, const kt__optimizer_step *step, int64_t latency_us) {
     int64_t least_us = latency_us < o->last_us ? latency_us : o->last_us; /* of the last two */
+    int64_t step_us = step->step_us < o->last_step_us ? step->step_us : o->last_step_us;
     if (slice_can_shrink(o, step)) return shrink_slice(o, least_us);
-    if (o->n_now > 1 && step->n_decoding > 1) return lower_lanes(o, step, least_us);
+    bool over = (double)step_us > target_of_steps(o, step);
+    if (over && o->n_now > 1 && step->n_decoding > 1) return lower_lanes(o, step, step_us);
     return KT_ACTION_COUNT;
 }
 
 /* ---- more ---- */
 
+/* The most lanes, up to twice as many, that leave room within the target. */
+static int more_lanes(const kt__optimizer *o, const kt__optimizer_step *step) {
+    int n = 2 * o->n_now < o->p.n_most ? 2 * o->n_now : o->p.n_most;
+    while (n > o->n_now && step_with(step, step->step_us, n) > room * target_of_steps(o, step)) n--;
+    return n;
+}
+
 static kt_action allow_more(kt__optimizer *o, const kt__optimizer_step *step, int64_t latency_us) {
     double tok_s = latency_us > 0 ? (double)step->n_decoding * 1e6 / (double)latency_us : 0;
     bool is_short = tok_s < o->p.least_tok_s;
     bool wanted = step->waits && step->n_decoding >= o->n_now && o->n_now < o->p.n_most;
-    double after = latency_with(step, latency_us, o->n_now + 1);
-    if (wanted && step->now_us >= o->not_before_us && after <= room * (double)o->p.target_us) {
-        o->n_now++;
+    int n = wanted && step->now_us >= o->not_before_us ? more_lanes(o, step) : 0;
+    if (n > o->n_now) {
+        o->n_now = n;
         o->raised_us = step->now_us;
         o->not_before_us = step->now_us + (is_short ? short_us : calm_us);
         return count_action(o, KT_ACTION_INCREASE_BATCH_SIZE);
@@ -110,6 +129,12 @@ static kt_action allow_more(kt__optimizer *o, const kt__optimizer_step *step, in
     return KT_ACTION_COUNT;
 }
 
+/* Steps too long in a row that are taken for the engine's own doing. */
+static int over_steps(const kt__optimizer *o, const kt__optimizer_step *step) {
+    double known_us = step->fixed + step->lane * step->n_decoding + (double)step->slice_us;
+    return known_us > (double)o->p.target_us ? OVER_STEPS : NOISY_STEPS;
+}
+
 kt_action kt__optimizer_note(kt__optimizer *o, const kt__optimizer_step *step) {
     int64_t latency_us = step->step_us + step->slice_us;
     kt_action action = KT_ACTION_COUNT;
@@ -118,13 +143,29 @@ kt_action kt__optimizer_note(kt__optimizer *o, const kt__optimizer_step *step) {
     bool under = (double)latency_us <= room * (double)o->p.target_us;
     o->n_over = over ? o->n_over + 1 : 0;
     o->n_under = under ? o->n_under + 1 : 0;
-    if (o->n_over >= OVER_STEPS) {
+    if (o->n_over >= over_steps(o, step)) {
         action = allow_less(o, step, latency_us);
     } else if (o->n_under >= UNDER_STEPS) {
         action = allow_more(o, step, latency_us);
     }
     o->last_us = latency_us;
+    o->last_step_us = step->step_us;
     return action;
+}
+
+/* ---- memory ---- */
+
+kt_action kt__optimizer_note_room(kt__optimizer *o, int64_t now_us, int n_running, bool found) {
+    if (!o->p.on) return KT_ACTION_COUNT;
+    if (!found) {
+        bool is_new = o->n_room == 0;
+        o->n_room = n_running > 0 ? n_running : 1;
+        o->room_us = now_us;
+        return is_new ? count_action(o, KT_ACTION_REDUCE_BATCH_SIZE) : KT_ACTION_COUNT;
+    }
+    if (o->n_room == 0 || now_us < o->room_us + hold_us) return KT_ACTION_COUNT;
+    o->n_room = 0;
+    return count_action(o, KT_ACTION_INCREASE_BATCH_SIZE);
 }
 
 /* ---- recommendations ---- */

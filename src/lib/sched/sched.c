@@ -5,18 +5,27 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sched/sched_forecast.h"
-#include "sched/sched_state.h"
+#include "sched/sched_room.h"
 
 /* ==== clients and their shares ==== */
 
 enum { CLIENTS_KEPT = 256 }; /* remembered after their last task */
 
-static uint64_t least_served(const kt__sched *s) {
-    uint64_t least = UINT64_MAX;
+/* What a client that had its fair share all the while would have been served, as far as clients that
+ * have something to do were served so much and so little. */
+static uint64_t fair_served(const kt__sched *s) {
+    uint64_t least = UINT64_MAX, most = 0, fair = (uint64_t)s->fair_served;
     for (const kt__client *c = s->clients; c; c = c->next) {
         if (c->n_tasks > 0 && c->served < least) least = c->served;
+        if (c->n_tasks > 0 && c->served > most) most = c->served;
     }
-    return least == UINT64_MAX ? 0 : least;
+    if (most == 0) return 0;
+    return fair < least ? least : fair > most ? most : fair;
+}
+
+static void serve_client(kt__sched *s, kt__client *client, int32_t n) {
+    client->served += (uint64_t)n;
+    s->fair_served += (double)n / s->n_active;
 }
 
 /* Forgets the client without tasks that was served least. */
@@ -58,7 +67,8 @@ static bool add_nameless_client(kt__sched *s) {
 }
 
 /* task->client becomes the scheduler's: the one that it knows by that name, or this one. A client
- * that comes back begins next to the one that was served least: time away earns nothing. */
+ * that comes back begins with the fair share of those that were there: time away earns nothing, and
+ * ever new clients do not keep one with a long answer from its share. */
 static void join_client(kt__sched *s, kt__task *task) {
     kt__client *c = find_client(s, task->client ? task->client->name : "");
     if (!c) {
@@ -69,8 +79,10 @@ static void join_client(kt__sched *s, kt__task *task) {
         task->client = c;
     }
     if (c->n_tasks == 0) {
-        uint64_t least = least_served(s);
-        if (c->served < least) c->served = least;
+        uint64_t fair = fair_served(s);
+        if (c->served < fair) c->served = fair;
+        s->fair_served = (double)fair;
+        s->n_active++;
     }
     c->n_tasks++;
 }
@@ -217,11 +229,12 @@ static void end_task(kt__sched *s, kt__task *task) {
     kt__task_list *list = had_lane ? &s->running : &s->waiting;
     kt__task_charge(task, last, kt__sched_now(s));
     orphan_siblings(s, task);
-    task->client->n_tasks--;
+    if (--task->client->n_tasks == 0) s->n_active--;
     if (had_lane) task->client->n_running--;
     if (task->in_batch) leave_batch(s, task);
     leave_step(s, task);
     task->state = KT__TASK_ENDED;
+    kt__room_note_end(s, task);
     s->ops.end(s->user, task);
     release_task(s, list, task);
 }
@@ -334,10 +347,6 @@ static bool is_alone(const kt__sched *s, const kt__task *task) {
     return true;
 }
 
-static int64_t pages_of(const kt__sched *s, int64_t n_pos) {
-    return (n_pos + s->p.page_pos - 1) / s->p.page_pos;
-}
-
 /* Pages up to n_pos, from others if need be. false: the task cannot continue now; it is suspended
  * unless only a batch in flight is in the way, and ended where nothing will ever change. A task on
  * a sequence cannot give its own pages back: instead of being suspended it ends at once. */
@@ -349,7 +358,7 @@ static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos) {
             return false;
         }
         if (is_alone(s, task)) {
-            bool never = pages_of(s, n_pos) > s->ops.pages_most(s->user);
+            bool never = kt__sched_pages_of(s, n_pos) > s->ops.pages_most(s->user);
             task->finish = never ? KT_FINISH_CONTEXT : KT_FINISH_ERROR;
             return false;
         }
@@ -377,12 +386,6 @@ static void start_task(kt__sched *s, kt__task *task) {
         s->counts.n_recomputed_tok += (uint64_t)(task->n_lost - task->n_done);
     }
     task->n_lost = 0;
-}
-
-/* Whether pages are there for all that is known of the task, without suspending anybody. */
-static bool has_room(const kt__sched *s, const kt__task *task) {
-    if (kt__sched_lanes_used(s) == 0 || task->state == KT__TASK_PARKED || task->lent) return true;
-    return pages_of(s, (int64_t)task->n_tok + 1) <= s->ops.pages_left(s->user);
 }
 
 /* Which task would have to give a lane or pages to the candidate; NULL: none has to. */
@@ -414,6 +417,18 @@ static void start_siblings(kt__sched *s) {
         t->state = KT__TASK_PARKED; /* has pages */
         start_task(s, t);
     }
+}
+
+static void tell_adjusted(kt__sched *s, kt_action action) {
+    if (action != KT_ACTION_COUNT && s->ops.adjusted)
+        s->ops.adjusted(s->user, action, &s->optimizer);
+}
+
+static bool has_room(kt__sched *s, const kt__task *candidate) {
+    bool room = kt__room_for(s, candidate);
+    int n = kt__sched_lanes_used(s);
+    tell_adjusted(s, kt__optimizer_note_room(&s->optimizer, kt__sched_now(s), n, room));
+    return room;
 }
 
 /* Lanes to those whose turn it is. */
@@ -573,8 +588,7 @@ static void begin_batch(kt__sched *s, bool others_wait, int64_t slice_us) {
     pack_batch(s, others_wait, slice_us);
     if (s->n_batch == 0) return;
     s->in_flight = true;
-    for (int i = 0; i < s->n_batch; i++)
-        s->batch[i].task->client->served += (uint64_t)s->batch[i].n;
+    for (int i = 0; i < s->n_batch; i++) serve_client(s, s->batch[i].task->client, s->batch[i].n);
     s->ops.prefill_begin(s->user, s->batch, s->n_batch);
 }
 
@@ -694,6 +708,7 @@ void kt__sched_set_rows(kt__sched *s, int n_rows) {
 void kt__sched_add(kt__sched *s, kt__task *task) {
     task->state = task->first ? KT__TASK_SIBLING : KT__TASK_WAITING;
     task->serial = ++s->serial;
+    task->n_begin = task->n_tok;
     task->since_us = task->arrival_us;
     join_client(s, task);
     kt__task_list_add(&s->waiting, task);
@@ -808,7 +823,7 @@ static int decode_step(kt__sched *s) {
     if (n == 0) return 0;
     int64_t begin_us = kt__sched_now(s);
     for (int i = 0; i < n; i++) {
-        s->step[i]->client->served += KT__DECODE_WEIGHT;
+        serve_client(s, s->step[i]->client, KT__DECODE_WEIGHT);
         kt__task_charge(s->step[i], KT__ACCOUNT_WAIT, begin_us);
     }
     s->n_step = n;
@@ -833,7 +848,7 @@ static void note_optimizer(kt__sched *s, int n, int64_t step_us, int64_t slice_u
     kt_action action = kt__optimizer_note(&s->optimizer, &step);
     if (action == KT_ACTION_COUNT) return;
     keep_to_lanes(s);
-    if (s->ops.adjusted) s->ops.adjusted(s->user, action, &s->optimizer);
+    tell_adjusted(s, action);
 }
 
 bool kt__sched_step(kt__sched *s) {
@@ -860,12 +875,12 @@ void kt__sched_get_counts(const kt__sched *s, kt__sched_counts *out) {
     *out = s->counts;
     out->n_running = kt__sched_n_tasks(s) - s->waiting.n;
     out->n_waiting = s->waiting.n;
-    out->n_lanes = s->optimizer.n_now;
+    out->n_lanes = kt__optimizer_lanes(&s->optimizer);
     out->gap_us = s->optimizer.gap_now_us;
     memcpy(out->n_actions, s->optimizer.n_actions, sizeof out->n_actions);
-    out->n_held = out->n_clients = 0;
+    out->n_clients = s->n_active;
+    out->n_held = 0;
     for (const kt__task *t = s->running.head; t; t = t->next) out->n_held += t->held;
-    for (const kt__client *c = s->clients; c; c = c->next) out->n_clients += c->n_tasks > 0;
 }
 
 static void add_task_load(kt__sched_load *out, const kt__task *t) {
@@ -879,6 +894,7 @@ static void add_task_load(kt__sched_load *out, const kt__task *t) {
 
 void kt__sched_get_load(const kt__sched *s, kt__sched_load *out) {
     *out = (kt__sched_load){.n_parallel = s->optimizer.n_now,
+                            .fair_served = fair_served(s),
                             .prefill_us_tok = s->prefill_us_tok,
                             .gap_us = s->optimizer.gap_now_us};
     line_of_steps(s, &out->step_us, &out->step_us_lane);

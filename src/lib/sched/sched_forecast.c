@@ -28,14 +28,12 @@ double kt__sched_slice_between(double gap_us, double busy_us) {
     return slice < MIN_SLICE_US ? MIN_SLICE_US : slice;
 }
 
-/* Weighted tokens that a client was served; one that comes begins next to the least served. */
+/* Weighted tokens that a client was served; one that comes begins with a fair share. */
 static uint64_t served_of(const kt__sched_load *load, uint64_t client) {
-    uint64_t least = UINT64_MAX;
     for (int i = 0; i < load->n_groups; i++) {
         if (load->groups[i].client == client) return load->groups[i].served;
-        if (load->groups[i].served < least) least = load->groups[i].served;
     }
-    return least == UINT64_MAX ? 0 : least;
+    return load->fair_served;
 }
 
 void kt__sched_load_add(kt__sched_load *load, const kt__sched_request *request) {

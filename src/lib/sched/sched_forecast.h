@@ -27,6 +27,7 @@ typedef struct kt__sched_load {
     double prefill_us_tok, step_us,
         step_us_lane; /* a decode step takes step_us + n * step_us_lane */
     int64_t gap_us;
+    uint64_t fair_served; /* where a client begins that has nothing to do yet */
     double flight_us_tok; /* what is left of the batch in flight, per token */
     kt__load_group groups[KT__LOAD_GROUPS];
     int n_groups;

@@ -4,6 +4,7 @@
  *   task.c            tasks and lists of them
  *   optimizer.c       how many lanes and how long a gap are allowed
  *   sched.c           the policy: clients, costs, lanes, prefill batches, decode steps, the step as a whole
+ *   sched_room.c      whether another answer's keys and values find room
  *   sched_forecast.c  when a request would end, from a copy of the figures
  * The rest of the engine sees sched.h only.
  * One thread at a time. */
@@ -20,21 +21,23 @@ struct kt__sched {
     kt__task_list waiting; /* SIBLING, WAITING, PARKED */
     kt__task_list running; /* RUNNING */
     kt__client *clients;
-    int n_clients;
-    kt__slice *batch; /* [n_parallel] */
+    int n_clients, n_active; /* known; with tasks */
+    kt__slice *batch;        /* [n_parallel] */
     int n_batch;
     bool in_flight;
     int32_t batch_rows;
     int64_t batch_us;
     kt__task **step; /* [n_parallel] of the step at hand; NULL: ended in the midst of it */
     int n_step;
-    kt__task **order; /* [n_parallel] scratch */
+    kt__task **order;   /* [n_parallel] scratch */
+    double fair_served; /* tokens, weighted, of a client with its fair share */
     uint64_t serial;
     int64_t costly_from_us;             /* before that no costly answer joins others in a step */
     double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */
     /* decode steps: time over the speed that the processor has now, as a line over the number of
      * lanes, by exponentially forgotten sums */
     double step_speed, sum_w, sum_n, sum_nn, sum_t, sum_nt;
+    double answer_tok; /* of an answer that ended, lately; 0: none has */
     kt__sched_counts counts;
     kt__optimizer optimizer; /* how many lanes and how long a gap are allowed now */
 };

@@ -275,20 +275,26 @@ void kt__server_wake(kt__server *s) {
     kt__shared_wake(&s->shared);
 }
 
-/* "sampling.top_k: 40 -> 20" */
-static void tell_change(kt__server *s, const kt__config *now, const kt__config *next,
-                        const kt__setting *setting) {
-    kt__buf was, is;
-    kt__buf_init(&was, 400);
-    kt__buf_init(&is, 400);
-    kt__config_print_value(now, setting, &was);
-    kt__config_print_value(next, setting, &is);
-    bool live = setting->live;
-    kt__slog_line(&s->shared.log, live ? KT_LOG_INFO : KT_LOG_WARN, "reload: %s: %s -> %s%s",
-                  setting->key, was.failed ? "..." : was.data, is.failed ? "..." : is.data,
-                  live ? "" : " needs a restart: not changed");
-    kt__buf_free(&was);
-    kt__buf_free(&is);
+enum { MOST_CHANGES = 400 }; /* bytes of a list: both find room in a line of the log */
+
+/* What a reload does, each a list: for one line. */
+typedef struct reload {
+    kt__buf changed, refused;
+} reload;
+
+static void add_item(kt__buf *list) {
+    if (list->len > 0) (void)kt__buf_puts(list, ", ");
+}
+
+/* "sampling.top_k 40 -> 20" */
+static void add_change(reload *r, const kt__config *now, const kt__config *next,
+                       const kt__setting *setting) {
+    kt__buf *list = setting->live ? &r->changed : &r->refused;
+    add_item(list);
+    (void)kt__buf_printf(list, "%s ", setting->key);
+    kt__config_print_value(now, setting, list);
+    (void)kt__buf_puts(list, " -> ");
+    kt__config_print_value(next, setting, list);
 }
 
 static bool same_name(const char *a, const char *b) {
@@ -305,25 +311,27 @@ static bool same_models(const kt__config *a, const kt__config *b) {
     return same;
 }
 
-/* Says what is different; settings that a reload cannot change keep the values that are in force,
+/* Notes what is different; settings that a reload cannot change keep the values that are in force,
  * whose texts live in the start-up configuration. */
-static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
+static void keep_fixed(const kt__server *s, const kt__config *now, kt__config *next, reload *r) {
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
     for (size_t i = 0; i < n; i++) {
         const kt__setting *setting = &settings[i];
-        if (!kt__config_same(now, next, setting)) tell_change(s, now, next, setting);
+        if (!kt__config_same(now, next, setting)) add_change(r, now, next, setting);
         if (setting->live) continue;
         memcpy((char *)next + setting->at, (const char *)now + setting->at,
                kt__setting_size(setting->kind));
     }
-    if (next->queue > s->shared.start->queue)
-        kt__slog_line(&s->shared.log, KT_LOG_WARN,
-                      "reload: limits.queue: more than the %lld of the start needs a restart",
-                      (long long)s->shared.start->queue);
-    if (!same_models(now, next))
-        kt__slog_line(&s->shared.log, KT_LOG_WARN,
-                      "reload: the list of models needs a restart: not changed");
+    if (next->queue > s->shared.start->queue) {
+        add_item(&r->refused);
+        (void)kt__buf_printf(&r->refused, "limits.queue above the start's %lld",
+                             (long long)s->shared.start->queue);
+    }
+    if (!same_models(now, next)) {
+        add_item(&r->refused);
+        (void)kt__buf_puts(&r->refused, "the list of models");
+    }
     next->models = now->models;
     next->n_models = now->n_models;
 }
@@ -336,24 +344,36 @@ static kt_status read_new_keys(const kt__settings *now, const kt__config *next, 
     return kt__fail(err, KT_E_ARG, "keys cannot be taken away without a restart");
 }
 
-static void tell_reloaded(kt__server *s, const kt__config *next) {
+static const char *list_text(const kt__buf *list, const char *none) {
+    if (list->failed) return "more than a line holds";
+    return list->len > 0 ? list->data : none;
+}
+
+/* All in one line. What a reload never touches: models that are loaded, what they keep of earlier
+ * prompts, and answers that run. */
+static void tell_reloaded(kt__server *s, const kt__config *next, const reload *r) {
     kt__slog *log = &s->shared.log;
-    if (next->keys) kt__slog_line(log, KT_LOG_INFO, "reload: keys read from %s", next->keys);
-    if (next->tls_cert)
-        kt__slog_line(log, KT_LOG_INFO,
-                      "reload: certificate and key are read at start; a new one needs a restart");
+    bool refused = r->refused.failed || r->refused.len > 0;
     atomic_store(&log->level, (int)kt__slog_level(next->log_level));
-    kt__slog_line(log, KT_LOG_INFO, "configuration reloaded%s%s", next->file ? " from " : "",
-                  next->file ? next->file : "");
+    kt__slog_line(log, refused ? KT_LOG_WARN : KT_LOG_INFO,
+                  "configuration reloaded%s%s: changed: %s%s%s; kept: models, caches, answers%s; "
+                  "refused, since it needs a restart: %s",
+                  next->file ? " from " : "", next->file ? next->file : "",
+                  list_text(&r->changed, "nothing"), next->keys ? ", keys from " : "",
+                  next->keys ? next->keys : "", next->tls_cert ? ", certificate and key" : "",
+                  list_text(&r->refused, "nothing"));
 }
 
 void kt__server_reload(kt__server *s, kt__config *next) {
     kt__settings *now = kt__shared_settings(&s->shared);
     kt_error err;
     kt__keys *keys;
+    reload r;
+    kt__buf_init(&r.changed, MOST_CHANGES);
+    kt__buf_init(&r.refused, MOST_CHANGES);
     kt_status status = read_new_keys(now, next, &keys, &err);
     if (status == KT_OK) {
-        keep_fixed(s, now->config, next);
+        keep_fixed(s, now->config, next, &r);
         status = kt__shared_set_settings(&s->shared, next, keys, &err);
     } else {
         kt__config_free(next);
@@ -361,11 +381,13 @@ void kt__server_reload(kt__server *s, kt__config *next) {
     kt__settings_drop(now);
     if (status == KT_OK) {
         renew_adapters(&s->shared, next);
-        tell_reloaded(s, next);
+        tell_reloaded(s, next, &r);
     } else {
         kt__slog_line(&s->shared.log, KT_LOG_ERROR, "reload refused, all is as before: %s",
                       err.message);
     }
+    kt__buf_free(&r.changed);
+    kt__buf_free(&r.refused);
 }
 
 /* ---- stopping ---- */

@@ -123,13 +123,20 @@ kt_status kt__place_join(kt_ctx *ctx, kt_error *err) {
     exit(kt_status_exit_code(status));
 }
 
+/* Read by such a library when it is loaded: it then starts no threads that would only sleep. */
+static void hold_blas_threads(void) {
+    static const char *const names[] = {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+                                        "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) (void)setenv(names[i], "1", 1);
+    (void)setenv("MKL_THREADING_LAYER", "SEQUENTIAL", 1);
+}
+
 kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *path, bool vocab_only,
                                kt_model **out, kt_error *err) {
     kt_model_params params = kt__place_model_params(c);
     params.vocab_only = vocab_only;
     if (!vocab_only && !c->replica) KT__STEP(kt__place_join(ctx, err));
-    /* read by OpenBLAS when it is loaded: it then starts no threads that would only sleep */
-    if (params.blas) (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    if (params.blas) hold_blas_threads();
     return path ? kt_model_open(ctx, path, &params, out, err)
                 : kt_model_open_demo(ctx, &params, out, err);
 }
@@ -141,7 +148,7 @@ static kt_status open_own(const kt__place_asked *asked, int n_threads_max, kt__p
     return kt__place_open_model(asked->config, p->ctx, asked->path, false, &p->model, err);
 }
 
-/* A draft model is not stretched, and never worth OpenBLAS. */
+/* A draft model is not stretched, and never worth a BLAS. */
 static kt_status open_draft(const kt__place_asked *asked, kt_ctx *ctx, kt_model **out,
                             kt_error *err) {
     kt_model_params params = kt_model_params_default();
