@@ -60,14 +60,15 @@ int main(void) {
     for (size_t i = 0; i < (size_t)d.n_vocab * (size_t)d.n_embd; i++) w[n.embd + i] *= 20.0f;
     int start[N_DOC + 1] = {0, 9, 10, N_TOK};
     uint16_t token[N_TOK];
-    int32_t target[N_TOK], best[N_TOK];
+    int32_t pos[N_TOK], target[N_TOK], best[N_TOK];
     float weight[N_TOK], ce[N_TOK];
     for (int t = 0; t < N_TOK; t++) {
         token[t] = (uint16_t)(rand() % d.n_vocab);
+        pos[t] = t < 9 ? t : t - 9 + (t > 14); /* one text has a gap */
         target[t] = t % 5 == 4 ? -1 : rand() % d.n_vocab;
         weight[t] = t % 3 ? 1.0f : 0.25f;
     }
-    net_batch b = {N_TOK, N_DOC, start, token, target, weight, ce, best};
+    net_batch b = {N_TOK, N_DOC, start, token, pos, target, weight, ce, best};
     loss(&n, w, &b, k);
     net_backward(&n, w, &b, k, 1.0f, g);
     size_t e = (size_t)d.n_embd, f = (size_t)d.n_ff;

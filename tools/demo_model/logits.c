@@ -56,13 +56,14 @@ int main(int argc, char **argv) {
     }
     static char line[1 << 16];
     static uint16_t ids[MAX_TOK];
-    static int32_t target[MAX_TOK], best[MAX_TOK];
+    static int32_t pos[MAX_TOK], target[MAX_TOK], best[MAX_TOK];
     static float weight[MAX_TOK], ce[MAX_TOK];
     memset(target, 0xff, sizeof target);
+    for (int i = 0; i < MAX_TOK; i++) pos[i] = i;
     while (fgets(line, sizeof line, stdin)) {
         int len = parse(line, n.dims.n_vocab, ids), start[2] = {0, len};
         if (len < 1) continue;
-        net_batch b = {len, 1, start, ids, target, weight, ce, best};
+        net_batch b = {len, 1, start, ids, pos, target, weight, ce, best};
         net_forward(&n, w, &b, k);
         const float *z = net_logits(k) + (size_t)(len - 1) * (size_t)n.dims.n_vocab;
         printf("{\"n\":%d,\"argmax\":%d,\"logits\":[", len, (int)best[len - 1]);

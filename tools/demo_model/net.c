@@ -131,7 +131,8 @@ static float *floats(size_t n) {
 net_work *net_work_new(const net *n, int max_tok) {
     const net_dims *d = &n->dims;
     size_t t = (size_t)max_tok, e = (size_t)d->n_embd, f = (size_t)d->n_ff;
-    size_t q = (size_t)n->n_qkv, p = (size_t)d->n_head * t * (size_t)d->n_ctx;
+    size_t longest = t < (size_t)d->n_ctx ? t : (size_t)d->n_ctx;
+    size_t q = (size_t)n->n_qkv, p = (size_t)d->n_head * t * longest;
     net_work *k = calloc(1, sizeof *k);
     if (!k) return NULL;
     k->max_tok = max_tok;
@@ -149,7 +150,7 @@ net_work *net_work_new(const net *n, int max_tok) {
     k->logits = floats(t * (size_t)d->n_vocab);
     k->dx = floats(t * e), k->dh = floats(t * e), k->dtmp = floats(t * e);
     k->dqkv = floats(t * q), k->dgu = floats(2 * t * f), k->dact = floats(t * f);
-    k->dprob = floats((size_t)d->n_ctx * (size_t)d->n_ctx);
+    k->dprob = floats(longest * longest);
     ok = ok && k->x && k->r && k->h && k->logits && k->dx && k->dh && k->dtmp && k->dqkv &&
          k->dgu && k->dact && k->dprob;
     if (ok) return k;
@@ -204,18 +205,17 @@ static void norm_backward(int n, int e, const float *x, const float *g, const fl
 /* Rotates the q and k heads of every row by its position (sign +1) or back (-1). */
 static void rotate(const net *n, const net_batch *b, float sign, float *qkv) {
     int half = n->head_dim / 2, heads = n->dims.n_head + n->dims.n_head_kv;
-    for (int doc = 0; doc < b->n_doc; doc++)
-        for (int t = b->doc_start[doc]; t < b->doc_start[doc + 1]; t++) {
-            const float *cs = n->rope + (size_t)(t - b->doc_start[doc]) * (size_t)half * 2;
-            float *v = qkv + (size_t)t * (size_t)n->n_qkv;
-            for (int h = 0; h < heads; h++, v += n->head_dim)
-                for (int i = 0; i < half; i++) {
-                    float c = cs[2 * i], s = sign * cs[2 * i + 1];
-                    float a = v[2 * i], z = v[2 * i + 1];
-                    v[2 * i] = a * c - z * s;
-                    v[2 * i + 1] = a * s + z * c;
-                }
-        }
+    for (int t = 0; t < b->n_tok; t++) {
+        const float *cs = n->rope + (size_t)b->pos[t] * (size_t)half * 2;
+        float *v = qkv + (size_t)t * (size_t)n->n_qkv;
+        for (int h = 0; h < heads; h++, v += n->head_dim)
+            for (int i = 0; i < half; i++) {
+                float c = cs[2 * i], s = sign * cs[2 * i + 1];
+                float a = v[2 * i], z = v[2 * i + 1];
+                v[2 * i] = a * c - z * s;
+                v[2 * i + 1] = a * s + z * c;
+            }
+    }
 }
 
 /* In place: scores [len][len] to causal probabilities. */

@@ -41,11 +41,13 @@ typedef struct {
     float *rope; /* [n_ctx][head_dim/2][2]: cos, sin */
 } net;
 
-/* A micro-batch: whole documents laid end to end; attention never crosses a border. */
+/* A micro-batch: whole documents laid end to end; attention never crosses a border. Positions grow
+ * within a document, and may leave some out. */
 typedef struct {
     int n_tok, n_doc;
     int *doc_start;  /* [n_doc + 1] */
     uint16_t *token; /* [n_tok] */
+    int32_t *pos;    /* [n_tok], below n_ctx */
     int32_t *target; /* [n_tok], -1 where there is nothing to predict */
     float *weight;   /* [n_tok], the loss weight of each target */
     float *ce;       /* [n_tok], out: cross entropy in nats */

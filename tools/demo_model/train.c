@@ -8,6 +8,9 @@
  * from a checkpoint; with --steps 0 it only evaluates. --until N stops early, at N steps of a
  * schedule of --steps, and --from N begins there (the optimiser's sums are new); --linear 1 lets
  * the rate fall in a straight line to 0 in place of the cosine. --save-every N writes OUT besides.
+ * --ctx N with --joined 1 stretches the context: each micro-batch is one text of many documents,
+ * some of them a second time, whose positions leave gaps up to N, so that few tokens show the model
+ * all distances (Zhu et al. 2023, PoSE); --rope-base X so that distances differ.
  */
 #include "net.h"
 #include "optim.h"
@@ -38,7 +41,8 @@ typedef struct {
 
 typedef struct {
     const char *data, *heldout, *out, *init;
-    int steps, from, until, linear, warmup, eval_every, save_every, n_micro, micro_tok, seed;
+    int steps, from, until, linear, warmup, eval_every, save_every, n_micro, micro_tok, seed,
+        joined;
     float lr, lr_embd, decay, prompt_weight;
     net_dims dims;
 } options;
@@ -132,22 +136,30 @@ static void micro_alloc(micro *m, int n_tok) {
                        calloc(n, 4),
                        calloc(n, 4),
                        calloc(n, 4),
+                       calloc(n, 4),
                        calloc(n, 4)};
     net_batch *b = &m->b;
-    if (!b->doc_start || !b->token || !b->target || !b->weight || !b->ce || !b->best)
+    if (!b->doc_start || !b->token || !b->pos || !b->target || !b->weight || !b->ce || !b->best)
         die("out of memory for", "a batch");
 }
 
-static void micro_add(micro *m, const document *d, float prompt_weight) {
+/* At the end, its first token at position pos. */
+static void micro_put(micro *m, const document *d, int pos, float prompt_weight) {
     net_batch *b = &m->b;
     for (int i = 0; i < d->len; i++) {
         int t = b->n_tok + i, last = i + 1 == d->len;
         b->token[t] = d->token[i];
+        b->pos[t] = pos + i;
         b->target[t] = last ? -1 : d->token[i + 1];
         b->weight[t] = last ? 0.0f : d->answer[i + 1] ? (float)d->answer[i + 1] : prompt_weight;
     }
-    m->cat[b->n_doc] = d->cat;
     b->n_tok += d->len;
+}
+
+static void micro_add(micro *m, const document *d, float prompt_weight) {
+    net_batch *b = &m->b;
+    micro_put(m, d, 0, prompt_weight);
+    m->cat[b->n_doc] = d->cat;
     b->doc_start[++b->n_doc] = b->n_tok;
 }
 
@@ -163,6 +175,38 @@ static double micro_fill(micro *m, stream *s, int max_tok, float prompt_weight) 
     }
     double sum = 0.0;
     for (int t = 0; t < m->b.n_tok; t++) sum += (double)m->b.weight[t];
+    return sum;
+}
+
+static double next_unit(uint64_t *rng) {
+    return (double)(next_u64(rng) >> 11) * 0x1p-53;
+}
+
+/* Fills m with one text of the next documents, every third of them one that was there before, and
+ * positions that end somewhere between max_tok and the context's end. */
+static double micro_join(micro *m, stream *s, const options *o) {
+    net_batch *b = &m->b;
+    const document *seen[MAX_DOC];
+    int n_seen = 0, pos = 0, n_ctx = o->dims.n_ctx, n_place = 0;
+    double span = o->micro_tok * pow((double)n_ctx / o->micro_tok, next_unit(&s->rng));
+    int slack = (int)span - o->micro_tok;
+    b->n_tok = b->n_doc = 0;
+    for (; n_place < MAX_DOC; n_place++) {
+        int again = n_seen > 0 && next_unit(&s->rng) < 1.0 / 3.0;
+        const document *d = again ? seen[next_u64(&s->rng) % (uint64_t)n_seen] : stream_peek(s);
+        if (b->n_tok + d->len > o->micro_tok) break;
+        if (next_unit(&s->rng) < 0.2) { /* a gap */
+            int gap = (int)(next_unit(&s->rng) * slack);
+            slack -= gap, pos += gap;
+        }
+        micro_put(m, d, pos, o->prompt_weight);
+        pos += d->len;
+        if (!again) seen[n_seen++] = d, s->at++;
+    }
+    m->cat[0] = 0;
+    b->doc_start[++b->n_doc] = b->n_tok;
+    double sum = 0.0;
+    for (int t = 0; t < b->n_tok; t++) sum += (double)b->weight[t];
     return sum;
 }
 
@@ -238,13 +282,14 @@ static void save(const net *n, const float *w, const char *path) {
     if (fclose(f) || ok != 3 || rename(tmp, path)) die("cannot write", path);
 }
 
-/* Reads what save wrote, for the same dimensions. */
+/* Reads what save wrote, for the same dimensions but those of positions. */
 static void restore(const net *n, float *w, const char *path) {
     char head[8];
     net_dims d;
     FILE *f = fopen(path, "rb");
     if (!f) die("cannot open", path);
     size_t ok = fread(head, 8, 1, f) + fread(&d, sizeof d, 1, f);
+    d.n_ctx = n->dims.n_ctx, d.rope_base = n->dims.rope_base;
     if (ok != 2 || memcmp(head, "KTF32", 5) || memcmp(&d, &n->dims, sizeof d))
         die("has other dimensions", path);
     if (fread(w, sizeof(float) * n->n_param, 1, f) != 1) die("is cut short", path);
@@ -271,7 +316,9 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
     for (int step = o->from; step < o->steps && step < o->until; step++) {
         double sum = 0.0;
         for (int i = 0; i < o->n_micro; i++)
-            sum += micro_fill(&m[i], &s, o->micro_tok, o->prompt_weight), n_tok += m[i].b.n_tok;
+            sum += o->joined ? micro_join(&m[i], &s, o)
+                             : micro_fill(&m[i], &s, o->micro_tok, o->prompt_weight),
+                n_tok += m[i].b.n_tok;
         float scale = (float)(1.0 / sum);
 #pragma omp parallel for schedule(dynamic, 1)
         for (int i = 0; i < o->n_micro; i++) {
@@ -352,11 +399,18 @@ static options parse(int argc, char **argv) {
             o.prompt_weight = (float)atof(v);
         else if (!strcmp(k, "--init"))
             o.init = v;
+        else if (!strcmp(k, "--joined"))
+            o.joined = atoi(v);
+        else if (!strcmp(k, "--ctx"))
+            o.dims.n_ctx = atoi(v);
+        else if (!strcmp(k, "--rope-base"))
+            o.dims.rope_base = (float)atof(v);
         else if (!strcmp(k, "--layers"))
             o.dims.n_layer = atoi(v);
         else
             die("unknown option", k);
     }
+    if (o.joined && o.dims.n_ctx < o.micro_tok) die("--ctx must be at least", "--micro-tok");
     if (o.n_micro < 1 || o.n_micro > MAX_MICRO) die("--micro must be 1 to", "16");
     if (o.dims.n_layer < 1 || o.dims.n_layer > NET_MAX_LAYER) die("--layers must be 1 to", "16");
     return o;
