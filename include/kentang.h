@@ -668,7 +668,8 @@ KT_API bool kt_kv_named(const char *name, kt_engine_params *params);
  * KT_E_STATE: the model was opened with vocab_only; KT_E_ARG: a parameter out of range. */
 KT_API kt_status KT_CHECKED kt_engine_open(kt_model *model, const kt_engine_params *params,
                                            kt_engine **out, kt_error *err);
-/* Errors as of kt_engine_open, by the plan alone. */
+/* Errors as of kt_engine_open, by the plan alone. With KT_E_NOMEM out has the budget and what others
+ * take of it. */
 KT_API kt_status KT_CHECKED kt_engine_plan(const kt_model *model, const kt_engine_params *params,
                                            kt_mem_plan *out, kt_error *err);
 KT_API void kt_engine_close(kt_engine *engine);

@@ -80,3 +80,16 @@ for command in run serve; do
     "$kentang" $command --threads many </dev/null >/dev/null 2>"$dir/said" && fail "$command --threads many"
     grep -q -- "option --threads: expected a whole number from 0 to" "$dir/said" || fail "$command: $(cat "$dir/said")"
 done
+
+# keys and values are f16 but where memory is short for that and nothing was asked for: then the plan line says what they are, and what it costs
+seen=""
+for mem in $(seq 50 100); do
+    "$kentang" run -p x -n 1 -v --mem ${mem}M >/dev/null 2>plan || continue
+    "$kentang" run -p x -n 1 -v --mem ${mem}M --kv f16 >/dev/null 2>f16 || : >f16
+    if grep -q 'in 8 bits (perplexity' f16; then fail "--kv f16 is not kept: $(cat f16)"; fi
+    if grep -q 'keys and values in 8 bits (perplexity .*): f16 (--kv f16) leaves a context of 512' plan; then
+        grep -q 'context 512' f16 && grep -q 'context 1024' plan || fail "a longer context: $(cat plan)"
+        seen=yes
+    fi
+done
+[ "$seen" ] || fail "memory was never short for f16"

@@ -22,8 +22,8 @@ THEIRS = {"q4_k": "Q4_K_S", "q5_k": "Q5_K_S", "q3_k": "Q3_K_S", "iq2_s": "IQ2_M"
 BLOCK = {"q": 32, "i": 256, "t": 256}  # by the first letter, and all that end in k
 
 
-def run(*args):
-    done = subprocess.run(args, capture_output=True, text=True)
+def run(*args, **more):
+    done = subprocess.run(args, capture_output=True, text=True, **more)
     if done.returncode:
         sys.exit(f"{' '.join(args)}: {done.stderr[-2000:]}")
     return done.stdout

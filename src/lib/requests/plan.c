@@ -536,7 +536,7 @@ kt_status kt_engine_plan(const kt_model *model, const kt_engine_params *params, 
     *out = (kt_mem_plan){0};
     kt_status status = kt__model_needs_net(model, err);
     if (status == KT_OK) status = kt__plan_make(model, &given, &plan, err);
-    if (status == KT_OK) *out = plan.mem;
+    if (status == KT_OK || status == KT_E_NOMEM) *out = plan.mem;
     return status;
 }
 

@@ -389,6 +389,8 @@ static void tell_plan(kt__served *s) {
                                      {"kv_positions", NULL, (double)p->kv_positions}};
     kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
                    sizeof fields / sizeof fields[0]);
+    if (s->places[0].kv_why[0])
+        kt__slog_line(s->models->log, KT_LOG_WARN, "%s: %s", s->name, s->places[0].kv_why);
     if (kt__plan_exceeds_memory(p))
         kt__slog_line(s->models->log, KT_LOG_WARN,
                       "%s: %.0f MB of mapped weights and %.0f MB besides, but memory for %.0f "

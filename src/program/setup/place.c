@@ -244,6 +244,50 @@ kt_status kt__place_tuned_contexts(const kt__place_asked *asked, int *out, kt_er
     return status;
 }
 
+/* What f16 would leave of a context that nobody asked to be shorter. */
+static bool is_short_of_memory(const kt__place *p, const kt_engine_params *params,
+                               kt_status status) {
+    enum { USUAL_CTX = 4096 };
+    kt_model_info info;
+    if (status != KT_OK) return status == KT_E_NOMEM;
+    kt_model_get_info(p->model, &info);
+    int64_t usual = info.n_ctx_train < USUAL_CTX ? info.n_ctx_train : USUAL_CTX;
+    return !params->n_ctx && p->plan.n_ctx < usual;
+}
+
+/* Keys and values are f16, but where memory is short for that, no type was asked for, and no other
+ * model takes any of it: then the first type with which the context is longer. */
+static kt_status plan_engine(const kt__place_asked *asked, kt__place *p, kt_engine_params *params,
+                             kt_error *err) {
+    static const struct {
+        const char *name, *cost;
+    } types[] = {{"q8", "in 8 bits (perplexity +0.2% at most)"},
+                 {"k8v4", "in 8 and 4 bits (perplexity +0.3% at most)"}};
+    const kt__config *c = asked->config;
+    kt_status status = kt_engine_plan(p->model, params, &p->plan, err);
+    bool given = c->kv_type || c->kv_keys || c->kv_values || p->plan.others_bytes > 0;
+    if (given || !is_short_of_memory(p, params, status)) return status;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        kt_engine_params less = *params;
+        kt_mem_plan plan;
+        kt_error unused;
+        if (!kt_kv_named(types[i].name, &less) ||
+            kt_engine_plan(p->model, &less, &plan, &unused) != KT_OK)
+            continue;
+        if (status == KT_OK && plan.n_ctx <= p->plan.n_ctx) continue;
+        snprintf(p->kv_why, sizeof p->kv_why, "keys and values %s: f16 (--kv f16) ", types[i].cost);
+        size_t n = strlen(p->kv_why);
+        if (status == KT_OK)
+            snprintf(p->kv_why + n, sizeof p->kv_why - n, "leaves a context of %d", p->plan.n_ctx);
+        else
+            snprintf(p->kv_why + n, sizeof p->kv_why - n, "does not fit");
+        *params = less;
+        p->plan = plan;
+        return KT_OK;
+    }
+    return status;
+}
+
 static kt_status open_engine(const kt__place_asked *asked, kt__place *p, kt_engine_params *params,
                              kt_error *err) {
     kt_ctx *ctx = kt__place_ctx(p, asked->shared);
@@ -257,7 +301,7 @@ static kt_status open_engine(const kt__place_asked *asked, kt__place *p, kt_engi
         params->n_seq_max = 1;
         params->n_parallel = 0;
     }
-    KT__TRY(kt_engine_plan(p->model, params, &p->plan, err));
+    KT__TRY(plan_engine(asked, p, params, err));
     KT__TRY(kt_engine_open(p->model, params, &p->engine, err));
     KT__TRY(open_cache(asked, p, err));
     if (!asked->is_driven) KT__TRY(kt_engine_start(p->engine, err));

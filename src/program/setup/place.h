@@ -20,9 +20,10 @@ typedef struct kt__place {
     kt_cache *cache; /* below engine, or NULL */
     kt__adapter_table *adapters;
     kt_mem_plan plan;
-    int32_t users;  /* requests that hold it */
-    char tuned[16]; /* when what tune found was found, or "" */
-    char why[48];   /* the preset that was followed, and where its threads come from; or "" */
+    int32_t users;    /* requests that hold it */
+    char tuned[16];   /* when what tune found was found, or "" */
+    char why[48];     /* the preset that was followed, and where its threads come from; or "" */
+    char kv_why[128]; /* what keys and values are kept as for want of memory, and its cost; or "" */
 } kt__place;
 
 /* What to open: settings of the model, its files (path NULL, draft_path "": the demo model;

@@ -232,6 +232,7 @@ static void print_whole_plan(const kt__session *s, const kt__session_opts *opts)
     print_adapters(&s->lora);
     if (s->place.tuned[0]) fprintf(stderr, " | tuned %s", s->place.tuned);
     if (s->place.why[0]) fprintf(stderr, " | %s", s->place.why);
+    if (s->place.kv_why[0]) fprintf(stderr, " | %s", s->place.kv_why);
     if (!s->reproducible) fputs(" | BLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
@@ -246,6 +247,7 @@ static void print_short_plan(const kt__session *s, double tok_s) {
     double unit = tok_s < 10 ? 0.1 : tok_s < 100 ? 1 : tok_s < 1000 ? 10 : 100; /* two digits */
     if (tok_s > 0)
         fprintf(stderr, ", about %.*f tokens a second", tok_s < 10, unit * round(tok_s / unit));
+    if (s->place.kv_why[0]) fprintf(stderr, ", %s", s->place.kv_why);
     if (!s->reproducible) fputs(", BLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
