@@ -262,7 +262,7 @@ static kt_status plan_engine(const kt__place_asked *asked, kt__place *p, kt_engi
     static const struct {
         const char *name, *cost;
     } types[] = {{"q8", "in 8 bits (perplexity +0.2% at most)"},
-                 {"k8v4", "in 8 and 4 bits (perplexity +0.3% at most)"}};
+                 {"k8v4", "in 8 and 4 bits (perplexity +0.4% at most)"}};
     const kt__config *c = asked->config;
     kt_status status = kt_engine_plan(p->model, params, &p->plan, err);
     bool given = c->kv_type || c->kv_keys || c->kv_values || p->plan.others_bytes > 0;
