@@ -48,32 +48,20 @@ static void *filled(size_t bytes) {
     return p;
 }
 
-/* Rows of a quantised type: what they decode to is in `plain`. */
-static uint8_t *quantised_weights(kt__type type, int n_row, int n_col, kd_rng *rng, float *plain) {
+/* n_row rows of weights, `shift` bytes off alignment: what they decode to in `plain`, encoded at the
+ * result. */
+static uint8_t *weights(kt__type type, int n_row, int n_col, size_t shift, kd_rng *rng,
+                        float *plain) {
     size_t row = kt__type_row_bytes(type, n_col), cols = (size_t)n_col;
-    uint8_t *w = filled((size_t)n_row * row);
+    uint8_t *w = filled((size_t)n_row * row + shift), *one = filled(row);
     for (int r = 0; r < n_row; r++) {
         float *x = plain + (size_t)r * cols;
         for (size_t i = 0; i < cols; i++) x[i] = kd_normal(rng);
-        kt__quantize_row(type, x, n_col, w + (size_t)r * row);
-        kt__dequantize_row(type, w + (size_t)r * row, n_col, x);
+        kt__quantize_row(type, x, n_col, one);
+        kt__dequantize_row(type, one, n_col, x);
+        memcpy(w + shift + (size_t)r * row, one, row);
     }
-    return w;
-}
-
-/* n_row rows of weights, `shift` bytes off alignment: as f32 in `plain`, encoded at the result. */
-static uint8_t *weights(kt__type type, int n_row, int n_col, size_t shift, kd_rng *rng,
-                        float *plain) {
-    size_t n = (size_t)n_row * (size_t)n_col, size = type == KT__TYPE_F32 ? 4 : 2;
-    uint8_t *w = filled(n * size + shift);
-    for (size_t i = 0; i < n; i++) {
-        float x = kd_normal(rng);
-        kt__f16 h = type == KT__TYPE_F16 ? kt__f16_from_f32(x) : kt__bf16_from_f32(x);
-        if (type != KT__TYPE_F32) x = type == KT__TYPE_F16 ? kt__f16_to_f32(h) : kt__bf16_to_f32(h);
-        plain[i] = x;
-        if (type == KT__TYPE_F32) memcpy(w + shift + 4 * i, &x, 4);
-        if (type != KT__TYPE_F32) memcpy(w + shift + 2 * i, &h, 2);
-    }
+    free(one);
     return w;
 }
 
@@ -88,9 +76,7 @@ static void check_product(const kt__blas *blas, kt__type type, const shape *s, k
     size_t ld = rows + 5, act_bytes = kt__act_layout_of(KT__ACT_F32, s->n_col).row_bytes;
     float *plain = filled(rows * cols * 4), *bias = filled(rows * 4), *more = filled(toks * ld * 4);
     float *out = filled(toks * ld * 4), *panel = filled(KT__BLAS_ROWS * cols * 4);
-    bool is_float = type == KT__TYPE_F32 || type == KT__TYPE_F16 || type == KT__TYPE_BF16;
-    uint8_t *w = is_float ? weights(type, s->n_row, s->n_col, s->shift, rng, plain)
-                          : quantised_weights(type, s->n_row, s->n_col, rng, plain);
+    uint8_t *w = weights(type, s->n_row, s->n_col, s->shift, rng, plain);
     uint8_t *acts = filled(toks * act_bytes);
     for (size_t i = 0; i < rows; i++) bias[i] = kd_normal(rng);
     for (size_t i = 0; i < toks * ld; i++) out[i] = more[i] = kd_normal(rng);

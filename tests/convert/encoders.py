@@ -84,11 +84,7 @@ def weights(m, rows, seed):
     if m.get("modern"):
         return {name: folders.rounded(a, m["dtype"]) for name, a in modern_weights(m, rows, rng).items()}
 
-    def matrix(n_rows, n_cols, gain=1.0):
-        return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
-
-    def vector(n, mean=0.0):
-        return (mean + rng.standard_normal(n) * 0.1).astype(np.float32)
+    matrix, vector = folders.drawing(rng)
 
     def norm(name):
         return {name + ".weight": vector(D, 1.0), name + ".bias": vector(D)}

@@ -2,10 +2,24 @@
 tokenizer.model and the configuration files, as the formats' descriptions say. Weights are seeded."""
 import base64
 import json
+import math
 import os
 import struct
 
 import numpy as np
+
+# ---- numbers ----
+
+def drawing(rng, mean=0.0):
+    """matrix(rows, cols), whose products keep a vector's length but for the gain, and vector(n) around the mean."""
+    def matrix(rows, cols, gain=1.0):
+        return (rng.standard_normal((rows, cols)) * gain / math.sqrt(cols)).astype(np.float32)
+
+    def vector(n, mean=mean, std=0.1):
+        return (mean + rng.standard_normal(n) * std).astype(np.float32)
+
+    return matrix, vector
+
 
 # ---- files ----
 

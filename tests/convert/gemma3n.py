@@ -14,11 +14,7 @@ CUT = 1.6448536269514722  # 0.95 of the normal distribution is below
 def weights(m, d, ff, seed):
     rng, c, w = np.random.default_rng(seed), m["config"], {}
 
-    def matrix(rows, cols, gain=1.0):
-        return (rng.standard_normal((rows, cols)) * gain / math.sqrt(cols)).astype(np.float32)
-
-    def vector(n, mean=1.0, std=0.1):
-        return (mean + rng.standard_normal(n) * std).astype(np.float32)
+    matrix, vector = folders.drawing(rng, 1.0)
 
     width, n_layer, hd = c["hidden_size_per_layer_input"], m["layers"], c["head_dim"]
     w["model.embed_tokens.weight"] = matrix(m["rows"], d, 2.0)

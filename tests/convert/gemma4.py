@@ -26,11 +26,7 @@ def sizes(m, i):
 def weights(m, d, ff, seed):
     rng, c, w = np.random.default_rng(seed), m["config"], {}
 
-    def matrix(rows, cols, gain=1.0):
-        return (rng.standard_normal((rows, cols)) * gain / math.sqrt(cols)).astype(np.float32)
-
-    def vector(n, mean=1.0, std=0.1):
-        return (mean + rng.standard_normal(n) * std).astype(np.float32)
+    matrix, vector = folders.drawing(rng, 1.0)
 
     n_layer, own_width = m["layers"], c["hidden_size_per_layer_input"]
     w["model.embed_tokens.weight"] = matrix(m["rows"], d, 2.0)

@@ -1,5 +1,4 @@
 """Mamba in numpy: a convolution, a state of each channel, whose steps and what is written and read follow from its inputs, and a gate."""
-import math
 
 import numpy as np
 
@@ -10,11 +9,7 @@ def weights(m, d, seed):
     rng, c, w = np.random.default_rng(seed), m["config"], {}
     inner, n, rank = 2 * d, c["state_size"], d // 16
 
-    def matrix(rows, cols, gain=1.0):
-        return (rng.standard_normal((rows, cols)) * gain / math.sqrt(cols)).astype(np.float32)
-
-    def vector(size, mean=0.0, std=0.1):
-        return (mean + rng.standard_normal(size) * std).astype(np.float32)
+    matrix, vector = folders.drawing(rng)
 
     w["model.embeddings.weight"] = matrix(m["rows"], d, 2.0)
     for i in range(m["layers"]):

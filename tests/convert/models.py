@@ -324,11 +324,7 @@ def weights(m, seed):
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
     post_only = m["kind"] in ("exaone4", "olmo2")
 
-    def matrix(n_rows, n_cols, gain=1.0):
-        return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
-
-    def vector(n, mean=0.0, std=0.1):
-        return (mean + rng.standard_normal(n) * std).astype(np.float32)
+    matrix, vector = folders.drawing(rng)
 
     def norm(n):
         return vector(n, 0.0 if gemma else 1.0)

@@ -17,7 +17,7 @@ import tempfile
 
 import numpy
 
-from quality import ROOT, run
+from quality import ROOT, dialogue_text, run
 
 TYPES = [("q8_0", "q8_0", 0), ("q8_0", "q4_0", 256), ("q4_0", "q4_0", 256), ("q4_0", "q4_0", 0)]
 EDGES = [0, 512, 2048, 8192, 16384]
@@ -26,7 +26,7 @@ EDGES = [0, 512, 2048, 8192, 16384]
 def dialogues(work):
     run("python3", os.path.join(ROOT, "tools/demo_model/make_corpus.py"), work, "--train", "10", "--held", "1200", "--seed", "5")
     with open(os.path.join(work, "held.jsonl"), encoding="utf-8") as f:
-        return ["".join(f"<|im_start|>{r}\n{t.strip()}<|im_end|>\n" for r, t in json.loads(line)["messages"]) for line in f]
+        return [dialogue_text(json.loads(line)["messages"]) for line in f]
 
 
 def lengths_of(o, texts):

@@ -94,13 +94,17 @@ def by_recipe(judge):
     print()
 
 
+def dialogue_text(messages):
+    return "".join(f"<|im_start|>{r}\n{t.strip()}<|im_end|>\n" for r, t in messages)
+
+
 def demo_texts(work):
     run("python3", os.path.join(ROOT, "tools/demo_model/make_corpus.py"), work, "--train", "600", "--held", "240", "--seed", "5")
     for name, n in (("train", 400), ("held", 200)):
         with open(os.path.join(work, name + ".jsonl"), encoding="utf-8") as f:
             lines = [json.loads(line)["messages"] for line in f][:n]
         with open(os.path.join(work, name + ".txt"), "w", encoding="utf-8") as f:
-            f.write("".join(f"<|im_start|>{r}\n{t.strip()}<|im_end|>\n" for m in lines for r, t in m))
+            f.write("".join(map(dialogue_text, lines)))
     return os.path.join(work, "train.txt"), os.path.join(work, "held.txt")
 
 

@@ -163,6 +163,12 @@ static void micro_add(micro *m, const document *d, float prompt_weight) {
     b->doc_start[++b->n_doc] = b->n_tok;
 }
 
+static double total_weight(const micro *m) {
+    double sum = 0.0;
+    for (int t = 0; t < m->b.n_tok; t++) sum += (double)m->b.weight[t];
+    return sum;
+}
+
 /* Fills m with the next documents that fit and returns their total weight. */
 static double micro_fill(micro *m, stream *s, int max_tok, float prompt_weight) {
     m->b.n_tok = m->b.n_doc = 0;
@@ -173,9 +179,7 @@ static double micro_fill(micro *m, stream *s, int max_tok, float prompt_weight) 
         micro_add(m, d, prompt_weight);
         s->at++;
     }
-    double sum = 0.0;
-    for (int t = 0; t < m->b.n_tok; t++) sum += (double)m->b.weight[t];
-    return sum;
+    return total_weight(m);
 }
 
 static double next_unit(uint64_t *rng) {
@@ -205,9 +209,7 @@ static double micro_join(micro *m, stream *s, const options *o) {
     }
     m->cat[0] = 0;
     b->doc_start[++b->n_doc] = b->n_tok;
-    double sum = 0.0;
-    for (int t = 0; t < b->n_tok; t++) sum += (double)b->weight[t];
-    return sum;
+    return total_weight(m);
 }
 
 static float schedule(const options *o, int step) {

@@ -320,7 +320,7 @@ kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *
     shape.v_form = forms[params->kv_values];
     if (kt__ctx_split(model->ctx)) take_own_heads(model, &shape);
     if (!kt__kv_is_quantised(&shape)) return shape;
-    shape.n_tail = params->kv_tail > 0 ? (params->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS : 0;
+    shape.n_tail = params->kv_tail > 0 ? kt__pages_of(params->kv_tail) : 0;
     shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
     if (shape.k_form == KT__KV_Q4) kt__key_bias_outliers(model->net, shape.f16_keys);
     return shape;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/error.h"
 #include "model/encoder.h"
 #include "model/layer_inputs.h"
 #include "model/streams.h"
@@ -96,7 +97,7 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     return KT_OK;
 }
 
-/* ---- a norm between gate and down (BitNet): whole rows of f32 ---- */
+/* ---- gate and up as whole rows of f32: a norm before down (BitNet), a cut gate (Gemma 3n) ---- */
 
 static void scaled_product(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, float factor,
                            float *rows) {
@@ -104,25 +105,43 @@ static void scaled_product(kt__fwd *fwd, const kt__weight *w, const kt__acts *ac
     if (factor != 1.0f) fwd->ops->scale(fwd->dev, rows, (int64_t)acts->n_tok * w->n_row, factor);
 }
 
-static kt_status sub_normed_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__hparams *hp = &fwd->net->hp;
+static kt_status gate_and_up_rows(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__weight *users[] = {&layer->gate, &layer->up};
-    float *gate = kt__fwd_f32(fwd, KT__BUF_FF), *up = kt__fwd_f32(fwd, KT__BUF_UP);
-    int n_tok = fwd->batch.n_tok, n = layer->up.n_row;
-    kt__acts acts = kt__fwd_acts(fwd, n_tok, hp->d_model, users, 2);
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, 2);
     if (!kt__fwd_block_input(fwd, layer->ffn_norm, &acts))
         return kt__fwd_fail(fwd, "the feed-forward", err);
     kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    scaled_product(fwd, &layer->gate, &acts, layer->gate_factor, gate);
-    scaled_product(fwd, &layer->up, &acts, layer->up_factor, up);
+    scaled_product(fwd, &layer->gate, &acts, layer->gate_factor, kt__fwd_f32(fwd, KT__BUF_FF));
+    scaled_product(fwd, &layer->up, &acts, layer->up_factor, kt__fwd_f32(fwd, KT__BUF_UP));
+    return KT_OK;
+}
+
+/* For the down product. */
+static void take_up_rows(kt__fwd *fwd, const kt__layer *layer) {
+    kt__acts out = ff_acts(fwd, layer);
+    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_UP), out.n_tok, &out);
+    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+}
+
+static kt_status sub_normed_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float *gate = kt__fwd_f32(fwd, KT__BUF_FF), *up = kt__fwd_f32(fwd, KT__BUF_UP);
+    int n_tok = fwd->batch.n_tok, n = layer->up.n_row;
+    KT__STEP(gate_and_up_rows(fwd, layer, err));
     if (hp->relu2_gate) fwd->ops->relu2(fwd->dev, gate, (int64_t)n_tok * n);
     fwd->ops->mul(fwd->dev, gate, (size_t)n, n_tok, n, up, (size_t)n);
     if (!hp->relu2_gate) fwd->ops->sigmoid_mul(fwd->dev, gate, n_tok, n, up);
     if (!fwd->ops->norm_f32(fwd->dev, up, layer->ffn_sub_norm, hp->norm_eps, n_tok, n, up))
         return kt__fwd_fail(fwd, "the feed-forward's end", err);
-    kt__acts out = ff_acts(fwd, layer);
-    fwd->ops->quantize(fwd->dev, up, n_tok, &out);
-    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+    take_up_rows(fwd, layer);
+    return KT_OK;
+}
+
+static kt_status cut_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    KT__STEP(gate_and_up_rows(fwd, layer, err));
+    kt__streams_gate(fwd, kt__fwd_f32(fwd, KT__BUF_FF), layer->up.n_row,
+                     kt__fwd_f32(fwd, KT__BUF_UP));
+    take_up_rows(fwd, layer);
     return KT_OK;
 }
 
@@ -185,8 +204,7 @@ kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (has_branches(fwd, layer)) return branches_up(fwd, layer, err);
     if (layer->ffn_sub_norm) return sub_normed_up(fwd, layer, err);
     bool streams = fwd->net->hp.features & KT__F_STREAMS;
-    if (streams && isfinite(fwd->net->hp.gate_cut[fwd->layer]))
-        return kt__streams_up(fwd, layer, err);
+    if (streams && isfinite(fwd->net->hp.gate_cut[fwd->layer])) return cut_up(fwd, layer, err);
     return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err) : glu_part(fwd, layer, err);
 }
 

@@ -6,11 +6,11 @@
 kt__acts kt__fwd_acts_in(const kt__fwd *fwd, kt__fwd_buf first, int n_tok, int n_col,
                          const kt__weight *const *users, int n) {
     kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
-    int few = fwd->net->hp.n_expert > 0 ? KT__EXPERT_TOKENS
-                                        : n_tok; /* for products of one expert */
+    bool experts = fwd->net->hp.n_expert > 0 && n_tok > KT__EXPERT_TOKENS;
+    int few = experts ? KT__EXPERT_TOKENS : n_tok; /* for products of one expert */
     for (int i = 0; i < n; i++) {
         acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i], n_tok);
-        acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i], few < n_tok ? few : n_tok);
+        acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i], few);
     }
     if (fwd->params.f32_inputs) acts.kinds |= 1u << KT__ACT_F32;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
@@ -71,6 +71,18 @@ bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, 
                                      hp->d_model, x);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     return finite;
+}
+
+kt_status kt__fwd_mix_input(kt__fwd *fwd, const kt__layer *layer, const kt__weight *in,
+                            const char *where, kt_error *err) {
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, &in, 1);
+    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
+        return kt__fwd_fail(fwd, where, err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
+    fwd->ops->matmul(fwd->dev, in, &acts, NULL, NULL, NULL, KT__SITE_Q,
+                     kt__fwd_f32(fwd, KT__BUF_MIX_IN), (size_t)in->n_row);
+    return KT_OK;
 }
 
 kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,

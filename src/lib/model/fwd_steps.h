@@ -123,6 +123,9 @@ void kt__fwd_show_input(const kt__fwd *fwd, kt__net_input input, const kt__acts 
 bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
                        const float *post_norm, kt__lora_site site, kt_profile_part part);
 /* The same of a mixer whose last product reads the rows of a buffer. `where` as of kt__fwd_fail. */
+/* A recurrent layer's norm of x, and its one product, to KT__BUF_MIX_IN; not charged to a lap. */
+kt_status kt__fwd_mix_input(kt__fwd *fwd, const kt__layer *layer, const kt__weight *in,
+                            const char *where, kt_error *err) KT_CHECKED;
 kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,
                             kt_error *err);
 /* The short convolution of a layer's channels, before their state: x, rows of ld_x floats, to

@@ -1,18 +1,13 @@
 /* The short convolution's mixer (LFM2): gates before and after a convolution over the last
  * tokens. */
+#include "base/error.h"
 #include "model/mixers.h"
 
 /* b, c and x of one product; u = b * x goes into b's place. */
 static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__weight *in = &layer->t[KT__SLOT_CONV_IN].w;
     int n_tok = fwd->batch.n_tok, d = fwd->net->hp.d_model;
     float *rows = kt__fwd_f32(fwd, KT__BUF_MIX_IN);
-    kt__acts acts = kt__fwd_acts(fwd, n_tok, d, &in, 1);
-    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
-        return kt__fwd_fail(fwd, "the convolution", err);
-    kt__fwd_lap(fwd, KT_PROFILE_NORM);
-    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
-    fwd->ops->matmul(fwd->dev, in, &acts, NULL, NULL, NULL, KT__SITE_Q, rows, 3 * (size_t)d);
+    KT__STEP(kt__fwd_mix_input(fwd, layer, &layer->t[KT__SLOT_CONV_IN].w, "the convolution", err));
     fwd->ops->mul(fwd->dev, rows + 2 * d, 3 * (size_t)d, n_tok, d, rows, 3 * (size_t)d);
     kt__fwd_lap(fwd, KT_PROFILE_QKV);
     return KT_OK;

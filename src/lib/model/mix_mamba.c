@@ -1,5 +1,6 @@
 /* The Mamba-2 mixer (Dao and Gu 2024): a convolution over inputs, B and C, a state of each head that every
  * token decays, adds to and reads, a gate, and a norm of each group. */
+#include "base/error.h"
 #include "model/mixers.h"
 
 /* Of a token's product: gates, then the convolution's channels, then steps. */
@@ -8,14 +9,8 @@ static size_t row_floats(const kt__hparams *hp) {
 }
 
 static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__weight *in = &layer->t[KT__SLOT_MAMBA_IN].w;
-    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, &in, 1);
-    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
-        return kt__fwd_fail(fwd, "the Mamba-2 part", err);
-    kt__fwd_lap(fwd, KT_PROFILE_NORM);
-    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
-    fwd->ops->matmul(fwd->dev, in, &acts, NULL, NULL, NULL, KT__SITE_Q,
-                     kt__fwd_f32(fwd, KT__BUF_MIX_IN), (size_t)in->n_row);
+    KT__STEP(
+        kt__fwd_mix_input(fwd, layer, &layer->t[KT__SLOT_MAMBA_IN].w, "the Mamba-2 part", err));
     kt__fwd_lap(fwd, KT_PROFILE_QKV);
     return KT_OK;
 }

@@ -1,16 +1,10 @@
 /* The Mamba mixer (Gu and Dao 2023): a convolution, a state of each channel, whose steps and what is
  * written to it and read follow from the channel's inputs, and a gate. */
+#include "base/error.h"
 #include "model/mixers.h"
 
 static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__weight *in = &layer->t[KT__SLOT_SCAN_IN].w;
-    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, &in, 1);
-    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
-        return kt__fwd_fail(fwd, "the Mamba part", err);
-    kt__fwd_lap(fwd, KT_PROFILE_NORM);
-    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
-    fwd->ops->matmul(fwd->dev, in, &acts, NULL, NULL, NULL, KT__SITE_Q,
-                     kt__fwd_f32(fwd, KT__BUF_MIX_IN), (size_t)in->n_row);
+    KT__STEP(kt__fwd_mix_input(fwd, layer, &layer->t[KT__SLOT_SCAN_IN].w, "the Mamba part", err));
     kt__fwd_lap(fwd, KT_PROFILE_QKV);
     return KT_OK;
 }

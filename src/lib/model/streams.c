@@ -107,24 +107,11 @@ void kt__streams_join(kt__fwd *fwd) {
     fwd->ops->scale(fwd->dev, x, (int64_t)floats_of(fwd), sqrtf(0.5f));
 }
 
-kt_status kt__streams_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *users[] = {&layer->gate, &layer->up}, *down = &layer->down;
-    float *gate = kt__fwd_f32(fwd, KT__BUF_FF), *up = kt__fwd_f32(fwd, KT__BUF_UP);
-    int n_tok = fwd->batch.n_tok, n = layer->up.n_row;
-    kt__acts acts = kt__fwd_acts(fwd, n_tok, hp->d_model, users, 2);
-    if (!kt__fwd_block_input(fwd, layer->ffn_norm, &acts))
-        return kt__fwd_fail(fwd, "the feed-forward", err);
-    kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    fwd->ops->matmul(fwd->dev, &layer->gate, &acts, NULL, NULL, NULL, 0, gate, (size_t)n);
-    fwd->ops->matmul(fwd->dev, &layer->up, &acts, NULL, NULL, NULL, 0, up, (size_t)n);
-    fwd->ops->cut(fwd->dev, gate, n_tok, n, hp->gate_cut[fwd->layer]);
+void kt__streams_gate(kt__fwd *fwd, float *gate, int n, float *up) {
+    int n_tok = fwd->batch.n_tok;
+    fwd->ops->cut(fwd->dev, gate, n_tok, n, fwd->net->hp.gate_cut[fwd->layer]);
     fwd->ops->gelu(fwd->dev, gate, (int64_t)n_tok * n);
     fwd->ops->mul(fwd->dev, gate, (size_t)n, n_tok, n, up, (size_t)n);
-    kt__acts out = kt__fwd_acts_in(fwd, KT__BUF_FF_ACT0, n_tok, n, &down, 1);
-    fwd->ops->quantize(fwd->dev, up, n_tok, &out);
-    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
-    return KT_OK;
 }
 
 kt_status kt__streams_end(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {

@@ -14,8 +14,8 @@ void kt__streams_make(kt__fwd *fwd);
 kt_status kt__streams_begin(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
 /* After its mixer: x and the low-rank part together. */
 void kt__streams_join(kt__fwd *fwd);
-/* Gate and up of a layer whose gate is cut. */
-kt_status kt__streams_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* up[n_tok][n] is times the gate of a layer whose gate is cut. */
+void kt__streams_gate(kt__fwd *fwd, float *gate, int n, float *up);
 /* After the layer, whose result is x: the streams are corrected by it. */
 kt_status kt__streams_end(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
 /* Before the head: x is the mean of all. */

@@ -25,6 +25,13 @@ static bool make_room(kt__message *m, size_t n) {
     return !m->bad;
 }
 
+/* What was in it, before another one is read. */
+static void forget_content(kt__message *m) {
+    m->n = 0;
+    m->at = HEAD;
+    m->bad = false;
+}
+
 /* ---- process 0 ---- */
 
 void kt__message_begin(kt__message *m, int32_t kind) {
@@ -91,9 +98,7 @@ kt_status kt__message_look(kt__message *m, kt__peers *peers, int *rank, int32_t 
     *rank = kt__peers_look(peers, &n);
     KT__STEP(kt__peers_check(peers, err));
     if (*rank < 0) return KT_OK;
-    m->n = 0;
-    m->at = HEAD;
-    m->bad = false;
+    forget_content(m);
     if (n < HEAD * sizeof *m->words || n % sizeof *m->words != 0 || n / sizeof *m->words > MOST)
         return kt__fail(err, KT_E_FORMAT, "a message of %zu bytes from process %d", n, *rank);
     if (!make_room(m, n / sizeof *m->words))
@@ -107,9 +112,7 @@ kt_status kt__message_look(kt__message *m, kt__peers *peers, int *rank, int32_t 
 /* ---- the others ---- */
 
 kt_status kt__message_receive(kt__message *m, kt__peers *peers, int32_t *kind, kt_error *err) {
-    m->n = 0;
-    m->at = HEAD;
-    m->bad = false;
+    forget_content(m);
     if (!make_room(m, FIRST)) return kt__fail_nomem(err, "a message of the job's", FIRST);
     kt__peers_broadcast(peers, m->words, FIRST * sizeof *m->words);
     KT__STEP(kt__peers_check(peers, err));
@@ -151,13 +154,14 @@ int32_t kt__message_take(kt__message *m, int32_t low, int32_t high) {
     return low;
 }
 
-const void *kt__message_take_bytes(kt__message *m, size_t n) {
-    size_t there = (size_t)kt__message_take(m, 0, MOST);
-    if (n && there != n) m->bad = true;
-    return kt__message_take_words(m, words_of(there));
-}
-
 const char *kt__message_take_text(kt__message *m, size_t *n) {
     *n = (size_t)kt__message_take(m, 0, MOST);
     return (const char *)kt__message_take_words(m, words_of(*n));
+}
+
+const void *kt__message_take_bytes(kt__message *m, size_t n) {
+    size_t there;
+    const void *bytes = kt__message_take_text(m, &there);
+    if (n && there != n) m->bad = true;
+    return m->bad ? NULL : bytes;
 }

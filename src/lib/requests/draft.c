@@ -73,7 +73,7 @@ static int32_t positions_of(const kt_engine_params *p) {
 
 static int64_t n_pages_for(const kt_engine_params *p) {
     int32_t lanes = p->n_parallel < MOST_LANES ? p->n_parallel : MOST_LANES;
-    return lanes * (int64_t)((positions_of(p) + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    return lanes * (int64_t)kt__pages_of(positions_of(p));
 }
 
 static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {

@@ -197,7 +197,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
  * at its end. What ended stays in what others do not need. A prompts' batch fills the other pages
  * in one layer at a time. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *p) {
-    int batch = p->n_ubatch / KT__PAGE_POS, drafts = (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    int batch = p->n_ubatch / KT__PAGE_POS, drafts = kt__pages_of(p->n_draft);
     int end = shape->n_tail + 1 + shape->first_f16, lanes = p->n_parallel;
     int tails = batch < lanes * (shape->n_tail + 1) ? batch : lanes * (shape->n_tail + 1);
     int more = (lanes - 1) * (drafts > 1 ? drafts : 1) + (tails > drafts ? tails : drafts);
@@ -212,7 +212,7 @@ static int64_t placeless_pages(const kt__kv_shape *shape) {
 }
 
 int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos) {
-    int64_t n = (n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS, without = placeless_pages(shape);
+    int64_t n = kt__pages_of(n_pos), without = placeless_pages(shape);
     if (without == 0) return n + 1;
     return n > without ? n - without : 1;
 }

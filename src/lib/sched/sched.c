@@ -443,9 +443,12 @@ static void admit_tasks(kt__sched *s) {
             if (!worst) return;
             if (!room && !worst->held && worst->priority >= candidate->priority) return;
             park_task(s, worst);
-            if (!room) drop_pages(s, worst);
+            if (!room) {
+                drop_pages(s, worst);
+                room = has_room(s, candidate);
+            }
+            if (kt__sched_lanes_used(s) >= s->optimizer.n_now || !room) return;
         }
-        if (kt__sched_lanes_used(s) >= s->optimizer.n_now || !has_room(s, candidate)) return;
         start_task(s, candidate);
     }
 }

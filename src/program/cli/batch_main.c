@@ -212,8 +212,8 @@ static kt_status submit_held(batch *b, kt_error *err) {
 
 /* The held request goes to the process that has the least to do, which may be this one. */
 static kt_status share_held(batch *b, const char *line, size_t len, kt_error *err) {
-    b->share.places[0].n_live = b->n_live - b->n_elsewhere;
-    int rank = b->share.peers && b->held.request ? kt__batch_share_choose(&b->share) : 0;
+    bool any = b->share.peers && b->held.request;
+    int rank = any ? kt__batch_share_choose(&b->share, b->n_live - b->n_elsewhere) : 0;
     if (!kt__batch_order_expect(&b->order, b->held.number))
         return kt__fail_nomem(err, "the order of results", b->order.end);
     if (rank < 1) return submit_held(b, err);
@@ -242,11 +242,11 @@ static kt_status take_line(batch *b, kt__batch_read got, const char *line, size_
     return KT_OK;
 }
 
-static bool has_room(batch *b) {
+static bool has_room(const batch *b) {
     if (b->held.id) return false;
     if (!b->opts->replicas) return b->n_live < b->n_live_max;
-    b->share.places[0].n_live = b->n_live - b->n_elsewhere;
-    return kt__batch_share_choose(&b->share) >= 0 && !kt__batch_order_is_full(&b->order);
+    int rank = kt__batch_share_choose(&b->share, b->n_live - b->n_elsewhere);
+    return rank >= 0 && !kt__batch_order_is_full(&b->order);
 }
 
 /* Takes requests while there are some and room for them. false: there will be no more. */

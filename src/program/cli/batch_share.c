@@ -130,13 +130,13 @@ kt_status kt__batch_share_ready(kt__batch_share *s, int32_t n_parallel, int32_t 
     return post_letter(s, 0, err);
 }
 
-int kt__batch_share_choose(const kt__batch_share *s) {
+int kt__batch_share_choose(const kt__batch_share *s, int32_t n_here) {
     int best = -1;
     double least = 0;
     for (int r = 0; r < s->n; r++) {
-        double load = (double)s->places[r].n_live / (double)s->places[r].n_parallel;
-        if (s->places[r].n_live >= s->places[r].n_live_max || (best >= 0 && load >= least))
-            continue;
+        int32_t n_live = r == 0 ? n_here : s->places[r].n_live;
+        double load = (double)n_live / (double)s->places[r].n_parallel;
+        if (n_live >= s->places[r].n_live_max || (best >= 0 && load >= least)) continue;
         best = r;
         least = load;
     }

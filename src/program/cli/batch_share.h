@@ -40,8 +40,9 @@ kt_status KT_CHECKED kt__batch_share_ready(kt__batch_share *share, int32_t n_par
 
 /* ---- process 0 ---- */
 
-/* Who has the fewest in relation to what it computes together; -1: nobody has room. */
-int kt__batch_share_choose(const kt__batch_share *share);
+/* Who has the fewest in relation to what it computes together, this process n_here; -1: nobody has
+ * room. */
+int kt__batch_share_choose(const kt__batch_share *share, int32_t n_here);
 kt_status KT_CHECKED kt__batch_share_send(kt__batch_share *share, int rank, uint64_t number,
                                           const char *line, size_t len, kt_error *err);
 /* A result that has come, if one has. */

@@ -275,12 +275,10 @@ static kt_status plan_engine(const kt__place_asked *asked, kt__place *p, kt_engi
             kt_engine_plan(p->model, &less, &plan, &unused) != KT_OK)
             continue;
         if (status == KT_OK && plan.n_ctx <= p->plan.n_ctx) continue;
-        snprintf(p->kv_why, sizeof p->kv_why, "keys and values %s: f16 (--kv f16) ", types[i].cost);
-        size_t n = strlen(p->kv_why);
-        if (status == KT_OK)
-            snprintf(p->kv_why + n, sizeof p->kv_why - n, "leaves a context of %d", p->plan.n_ctx);
-        else
-            snprintf(p->kv_why + n, sizeof p->kv_why - n, "does not fit");
+        char left[40] = "does not fit";
+        if (status == KT_OK) snprintf(left, sizeof left, "leaves a context of %d", p->plan.n_ctx);
+        snprintf(p->kv_why, sizeof p->kv_why, "keys and values %s: f16 (--kv f16) %s",
+                 types[i].cost, left);
         *params = less;
         p->plan = plan;
         return KT_OK;
