@@ -1,6 +1,7 @@
 #!/bin/sh
 # Several processes over MPI compute the bytes of one: logits of models of each kind, with keys and values in f16, 8 and 4
-# bits, by two to four processes. Skipped where MPI is not installed.
+# bits, by two to four processes with equal and other shares and with kernels of different tiers. Skipped where MPI is not
+# installed.
 # usage: test_engine_peers.sh BUILD_DIR SOURCE_DIR
 set -eu
 kentang=$1/kentang
@@ -18,28 +19,49 @@ job() { # N, then kentang's arguments
     shift
     timeout 120 mpirun --oversubscribe -n "$n" "$kentang" "$@"
 }
+mixed() { # the same; processes 1 and 3 compute with the reference's kernels
+    n=$1
+    shift
+    timeout 120 mpirun --oversubscribe -n "$n" sh -c 'case $OMPI_COMM_WORLD_RANK in 1 | 3) export KENTANG_ISA=ref ;; esac; exec "$@"' - "$kentang" "$@"
+}
 awk 'BEGIN { for (i = 1; i <= 90; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
-# preset, processes, type of keys and values
-while read -r preset n kv; do
+# preset, processes, type of keys and values, shares
+while read -r preset n kv split; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
     "$kentang" logits -m "$dir/model.gguf" --kv "$kv" -c 512 <"$dir/ids" >"$dir/one" 2>"$dir/err" || fail "$preset alone"
-    job "$n" logits -m "$dir/model.gguf" --kv "$kv" -c 512 -t 1 <"$dir/ids" >"$dir/many" 2>"$dir/err" || fail "$preset by $n"
-    [ -s "$dir/one" ] && cmp "$dir/one" "$dir/many" || fail "$preset, $kv: $n processes have other bytes than one"
+    run=job
+    [ "${split%,*}" = "$split" ] || run=mixed
+    [ "$split" = - ] && split=
+    $run "$n" logits -m "$dir/model.gguf" --kv "$kv" -c 512 -t 1 --split "$split" <"$dir/ids" >"$dir/many" 2>"$dir/err" || fail "$preset by $n"
+    [ -s "$dir/one" ] && cmp "$dir/one" "$dir/many" || fail "$preset, $kv: $n processes ($split) have other bytes than one"
 done <<'LIST'
-tiny-llama 2 f16
-tiny-llama 4 q8
-tiny-qwen2 3 q4
-tiny-gemma2 2 f16
-tiny-gemma2 3 q8
-tiny-gemma4 4 f16
-tiny-gemma3n 3 f16
-tiny-gpt-oss 2 q4
-tiny-qwen3moe 3 f16
-tiny-deepseek2 2 f16
-tiny-lfm2 4 q8
-tiny-qwen35 3 f16
-tiny-mamba2 2 f16
-tiny-mamba 3 f16
+tiny-llama 2 f16 -
+tiny-llama 4 q8 -
+tiny-llama 4 q8 3,1,1,1
+tiny-llama 3 f16 0,1,1
+tiny-qwen2 3 q4 -
+tiny-qwen2 4 f16 1,1,1,5
+tiny-qwen2 2 q8 0,1
+tiny-qwen2 2 f16 auto
+tiny-gemma2 2 f16 -
+tiny-gemma2 3 q8 1,4,1
+tiny-gemma4 4 f16 2,1,2,1
+tiny-gemma3n 3 f16 auto
+tiny-gpt-oss 2 q4 -
+tiny-qwen3moe 3 f16 2,1,1
+tiny-deepseek2 2 f16 3,1
+tiny-lfm2 4 q8 1,0,3,1
+tiny-qwen35 3 f16 1,2,4
+tiny-mamba2 2 f16 -
+tiny-mamba 3 f16 1,1,2
+LIST
+while read -r split words; do
+    job 2 logits -m "$dir/model.gguf" --split "$split" <"$dir/ids" >/dev/null 2>"$dir/err" && fail "--split $split was taken"
+    grep -q "$words" "$dir/err" || fail "--split $split is refused in other words"
+done <<'LIST'
+2,1,1 numbers for 3 processes, but the launcher started 2
+2,x expected auto, or a number
+0,0 no process a part
 LIST
 job 2 run -m "$dir/none.gguf" -p x >/dev/null 2>"$dir/err" </dev/null && fail "a model that is not there was run"
 exit 0

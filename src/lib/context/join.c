@@ -1,12 +1,74 @@
 #include "context/join.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "context/shares.h"
 
-enum { END_MS = 5000 };
+enum { END_MS = 5000, SHARES_TEXT = 200 };
 
-kt_status kt_ctx_join(kt_ctx *ctx, kt_error *err) {
+/* ---- shares ---- */
+
+static void log_split(kt_ctx *ctx) {
+    const int *before = ctx->split.before;
+    char text[SHARES_TEXT] = "";
+    size_t len = 0;
+    for (int r = 0; r < ctx->split.size && len < sizeof text; r++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", r ? "," : "",
+                                before[r + 1] - before[r]);
+    kt__log_line(&ctx->log, KT_LOG_INFO, "the model is divided %s", text);
+}
+
+static kt_status use_shares(kt_ctx *ctx, const int *shares, kt_error *err) {
+    if (!kt__division_share(&ctx->split, shares))
+        return kt__fail(err, KT_E_ARG, "split gives no process a part of the model");
+    log_split(ctx);
+    return KT_OK;
+}
+
+/* "auto" is no shares: everybody measures. */
+static kt_status parse_split(const kt_ctx *ctx, const char *text, int *shares, int *n,
+                             kt_error *err) {
+    *n = strcmp(text, "auto") ? kt__division_parse(text, shares) : 0;
+    if (*n == 0 || *n == ctx->split.size) return KT_OK;
+    if (*n < 0)
+        return kt__fail(err, KT_E_ARG,
+                        "split is \"%.60s\", expected auto, or a number from 0 to %d for each of "
+                        "the %d processes, such as 2,1,1",
+                        text, KT__SHARE_MAX, ctx->split.size);
+    return kt__fail(err, KT_E_ARG,
+                    "split \"%.60s\" has numbers for %d processes, but the launcher started %d",
+                    text, *n, ctx->split.size);
+}
+
+static kt_status tell_split(kt_ctx *ctx, const char *text, kt_error *err) {
+    int shares[KT__PEERS_MAX], n;
+    KT__STEP(parse_split(ctx, text, shares, &n, err));
+    if (n > 0) KT__STEP(use_shares(ctx, shares, err));
+    kt__message_begin(&ctx->message, KT__TOLD_SPLIT);
+    kt__message_put(&ctx->message, n);
+    kt__message_put_words(&ctx->message, shares, (size_t)n);
+    KT__STEP(kt__message_send(&ctx->message, ctx->split.peers, err));
+    if (n > 0) return KT_OK;
+    KT__STEP(kt__shares_measure(ctx, shares, err));
+    return use_shares(ctx, shares, err);
+}
+
+kt_status kt__ctx_heard_split(kt_ctx *ctx, kt_error *err) {
+    int shares[KT__PEERS_MAX];
+    int n = kt__message_take(&ctx->message, 0, ctx->split.size);
+    for (int r = 0; r < n; r++) shares[r] = kt__message_take(&ctx->message, 0, KT__SHARE_MAX);
+    if (ctx->message.bad || (n > 0 && n != ctx->split.size))
+        return kt__fail(err, KT_E_FORMAT, "process 0 divides the model in another form");
+    if (n == 0) KT__STEP(kt__shares_measure(ctx, shares, err));
+    return use_shares(ctx, shares, err);
+}
+
+/* ---- joining ---- */
+
+kt_status kt_ctx_join(kt_ctx *ctx, const char *split, kt_error *err) {
     kt__peers *peers = NULL;
     kt__error_clear(err);
     if (ctx->split.peers) return KT_OK;
@@ -15,7 +77,7 @@ kt_status kt_ctx_join(kt_ctx *ctx, kt_error *err) {
     kt__division_init(&ctx->split, peers);
     kt__log_line(&ctx->log, KT_LOG_INFO, "process %d of %d, on %s", ctx->split.rank,
                  ctx->split.size, kt__peers_host(peers, ctx->split.rank));
-    return KT_OK;
+    return ctx->split.rank == 0 && split && *split ? tell_split(ctx, split, err) : KT_OK;
 }
 
 int kt_launcher_rank(void) {
@@ -37,6 +99,8 @@ kt_status kt_ctx_check_ranks(const kt_ctx *ctx, kt_error *err) {
 void kt_ctx_hurry_ranks(kt_ctx *ctx, int32_t ms) {
     if (ctx->split.peers) kt__peers_hurry(ctx->split.peers, ms);
 }
+
+/* ---- leaving ---- */
 
 static int64_t peak_resident_kb(void) {
     struct rusage use;

@@ -10,12 +10,15 @@
 /* Process 0 sends these. */
 typedef enum kt__told {
     KT__TOLD_END,   /* its context is closed */
+    KT__TOLD_SPLIT, /* shares of the model, before any engine */
     KT__TOLD_OPEN,  /* an engine */
     KT__TOLD_CLOSE, /* an engine */
     KT__TOLD_RUN,   /* a batch, or a part of it */
     KT__TOLD_COPY   /* of a page */
 } kt__told;
 
+/* In a process other than 0. */
+kt_status kt__ctx_heard_split(kt_ctx *ctx, kt_error *err) KT_CHECKED;
 /* Before a context is closed: the others close theirs. */
 void kt__ctx_leave(kt_ctx *ctx);
 /* KT_E_UNSUPPORTED where others have a part of what `what` (a plural) would need. */

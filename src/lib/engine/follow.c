@@ -108,6 +108,7 @@ static kt_status hear_run(led_engine *led, kt_error *err) {
 }
 
 static kt_status hear_message(follower *f, int32_t kind, kt_error *err) {
+    if (kind == KT__TOLD_SPLIT) return kt__ctx_heard_split(f->ctx, err);
     if (kind == KT__TOLD_OPEN) return hear_open(f, err);
     led_engine *led = engine_of(f, kt__message_take(&f->ctx->message, 1, INT32_MAX));
     if (kind == KT__TOLD_CLOSE) {

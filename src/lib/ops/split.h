@@ -8,12 +8,19 @@
 #include "peers/peers.h"
 
 typedef struct kt__division {
-    kt__peers *peers;
+    kt__peers *peers; /* NULL in a division that is only planned */
     int rank, size;
+    int before[KT__PEERS_MAX + 1]; /* shares of the processes before each one */
 } kt__division;
+
+enum { KT__SHARE_MAX = 1000 };
 
 /* Everybody has the same share. */
 void kt__division_init(kt__division *split, kt__peers *peers);
+/* shares[size]: each from 0 to KT__SHARE_MAX, not all 0; false: they are others. */
+bool kt__division_share(kt__division *split, const int *shares);
+/* "2,1,1" as shares[KT__PEERS_MAX]; returns how many, -1: it is something else. */
+int kt__division_parse(const char *text, int *shares);
 
 /* The first of n rows that is a process', in whole units; of process `size`: n. */
 int kt__division_row(const kt__division *split, int n, int unit, int rank);

@@ -184,7 +184,7 @@ static uint8_t *copy_columns(const kt__acts *acts, int kind, uint8_t *row, int f
     return packed;
 }
 
-/* The padding after each stretch, which the process with the last columns has zeroed in its own rows. */
+/* The padding after each stretch: only a process with the last columns has zeroed it. */
 static void zero_ends(const kt__acts *acts, int kind, uint8_t *row) {
     const kt__act_layout *to = &acts->layout[kind];
     size_t ends[4] = {to->d, kind == KT__ACT_Q256 ? to->s16 : to->s32, to->row_bytes, to->s32};
@@ -199,17 +199,23 @@ static void zero_ends(const kt__acts *acts, int kind, uint8_t *row) {
 
 /* A process' columns of tokens [tok0, tok1) in all kinds; returns the end of what is packed. */
 static uint8_t *copy_acts(const kt__acts *acts, const columns *c, int rank, int tok0, int tok1,
-                          uint8_t *packed, bool out, bool last) {
+                          uint8_t *packed, bool out) {
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(acts->kinds >> kind & 1)) continue;
         uint8_t *row = acts->data[kind] + (size_t)tok0 * acts->layout[kind].row_bytes;
-        for (int t = tok0; t < tok1; t++, row += acts->layout[kind].row_bytes) {
+        for (int t = tok0; t < tok1; t++, row += acts->layout[kind].row_bytes)
             packed = copy_columns(acts, kind, row, c->before[rank], c->before[rank + 1], packed,
                                   out);
-            if (last) zero_ends(acts, kind, row);
-        }
     }
     return packed;
+}
+
+static void zero_padding(const kt__acts *acts) {
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (!(acts->kinds >> kind & 1)) continue;
+        for (int t = 0; t < acts->n_tok; t++)
+            zero_ends(acts, kind, acts->data[kind] + (size_t)t * acts->layout[kind].row_bytes);
+    }
 }
 
 /* Bytes of a token's columns before each process' own, in all kinds together. */
@@ -235,12 +241,12 @@ static void exchange_acts(kt__dev *dev, const columns *c, kt__acts *acts) {
     for (int t = 0; t < acts->n_tok; t += most) {
         int end = acts->n_tok - t < most ? acts->n_tok : t + most;
         for (int r = 0; r <= split->size; r++) at[r] = (size_t)(end - t) * token[r];
-        (void)copy_acts(acts, c, split->rank, t, end, stage + at[split->rank], true, false);
+        (void)copy_acts(acts, c, split->rank, t, end, stage + at[split->rank], true);
         kt__peers_gather(split->peers, stage, at);
         for (int r = 0; r < split->size; r++)
-            if (r != split->rank)
-                (void)copy_acts(acts, c, r, t, end, stage + at[r], false, r == split->size - 1);
+            if (r != split->rank) (void)copy_acts(acts, c, r, t, end, stage + at[r], false);
     }
+    zero_padding(acts);
 }
 
 typedef struct unit_job {
@@ -277,6 +283,6 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     unit_job job = {dev, &own, acts, out, c.before[split->rank]};
     out->n_tok = acts->n_tok;
     int64_t units = (own_columns(split, &c) + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
-    kt__pool_run(dev->pool, units, 1, own_units, &job);
+    if (units > 0) kt__pool_run(dev->pool, units, 1, own_units, &job);
     exchange_acts(dev, &c, out);
 }

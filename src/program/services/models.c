@@ -84,7 +84,7 @@ static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_err
     params.log_user = m->log;
     params.log_level = KT_LOG_INFO;
     KT__STEP(kt_ctx_open(&params, &m->ctx, err));
-    KT__STEP(kt__place_join(m->ctx, err));
+    KT__STEP(kt__place_join(config, m->ctx, err));
     return kt_ctx_n_ranks(m->ctx) > 1 ? kt__several_check(config, err) : KT_OK;
 }
 

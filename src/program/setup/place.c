@@ -114,8 +114,8 @@ kt_status kt__place_open_ctx(const kt__place_asked *asked, int n_threads_max, kt
     return kt_ctx_open(&params, out, err);
 }
 
-kt_status kt__place_join(kt_ctx *ctx, kt_error *err) {
-    KT__STEP(kt_ctx_join(ctx, err));
+kt_status kt__place_join(const kt__config *c, kt_ctx *ctx, kt_error *err) {
+    KT__STEP(kt_ctx_join(ctx, c->split, err));
     if (kt_ctx_rank(ctx) == 0) return KT_OK;
     kt_status status = kt_ctx_follow(ctx, err);
     if (status != KT_OK) fprintf(stderr, "kentang: error: %s\n", err->message);
@@ -135,7 +135,7 @@ kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *pat
                                kt_model **out, kt_error *err) {
     kt_model_params params = kt__place_model_params(c);
     params.vocab_only = vocab_only;
-    if (!vocab_only && !c->replica) KT__STEP(kt__place_join(ctx, err));
+    if (!vocab_only && !c->replica) KT__STEP(kt__place_join(c, ctx, err));
     if (params.blas) hold_blas_threads();
     return path ? kt_model_open(ctx, path, &params, out, err)
                 : kt_model_open_demo(ctx, &params, out, err);

@@ -57,7 +57,7 @@ kt_status KT_CHECKED kt__place_open_ctx(const kt__place_asked *asked, int n_thre
                                         kt_ctx **out, kt_error *err);
 /* A process that a launcher started besides the first one computes its part of what that one does,
  * and is over with it: it does not return from here. */
-kt_status KT_CHECKED kt__place_join(kt_ctx *ctx, kt_error *err);
+kt_status KT_CHECKED kt__place_join(const kt__config *config, kt_ctx *ctx, kt_error *err);
 /* Joins first, where it is more than a vocabulary, and no replica. */
 kt_status KT_CHECKED kt__place_open_model(const kt__config *config, kt_ctx *ctx, const char *path,
                                           bool vocab_only, kt_model **out, kt_error *err);
