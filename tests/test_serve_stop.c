@@ -123,6 +123,53 @@ static void test_prompts_to_come_are_answered(void **state) {
     rmdir(mine.dir);
 }
 
+enum { N_CALLERS = 4, N_STOPS = 4 };
+
+typedef struct caller {
+    const world *world;
+    int n_answered, n_lost;
+} caller;
+
+/* Connects and asks without a pause until nobody listens. */
+static void *call_until_refused(void *user) {
+    static const char health[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    caller *c = user;
+    for (int fd; (fd = connect_http(c->world)) >= 0; close(fd)) {
+        char text[4096] = "";
+        bool answered = send_all(fd, health, sizeof health - 1) &&
+                        receive_until(fd, text, sizeof text, "\"status\"");
+        c->n_answered += answered;
+        c->n_lost += !answered;
+    }
+    return NULL;
+}
+
+/* Who was let connect is answered: the server's end resets no connection. */
+static void test_no_connection_is_reset(void **state) {
+    int n_answered = 0, n_lost = 0;
+    (void)state;
+    for (int i = 0; i < N_STOPS; i++) {
+        world mine = {0};
+        pthread_t threads[N_CALLERS];
+        caller callers[N_CALLERS] = {{0}};
+        open_world(&mine, NULL);
+        for (int j = 0; j < N_CALLERS; j++) {
+            callers[j].world = &mine;
+            assert_int_equal(pthread_create(&threads[j], NULL, call_until_refused, &callers[j]), 0);
+        }
+        usleep(20000);
+        kt__server_stop(mine.server);
+        for (int j = 0; j < N_CALLERS; j++) {
+            pthread_join(threads[j], NULL);
+            n_answered += callers[j].n_answered;
+            n_lost += callers[j].n_lost;
+        }
+        rmdir(mine.dir);
+    }
+    assert_true(n_answered > N_STOPS);
+    if (n_lost) fail_msg("%d of %d connections were lost", n_lost, n_lost + n_answered);
+}
+
 static void test_nothing_is_left_behind(void **state) {
     world mine = {0};
     struct stat st;
@@ -198,6 +245,7 @@ int main(void) {
         cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_clients_are_waited_for),
         cmocka_unit_test(test_prompts_to_come_are_answered),
+        cmocka_unit_test(test_no_connection_is_reset),
         cmocka_unit_test(test_nothing_is_left_behind),
         cmocka_unit_test(test_taken_port_is_found_first),
     };

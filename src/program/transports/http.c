@@ -1,9 +1,12 @@
 #include "transports/http.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +26,7 @@ struct kt__http {
     struct MHD_Daemon *daemon;
     kt__http_socket at; /* its descriptor is the daemon's, which closes it */
     bool quiet;
+    bool own_socket;     /* made here, not passed in */
     char complaint[256]; /* the daemon's last */
     kt__http_peers peers;
     char *cert, *key;
@@ -329,6 +333,7 @@ kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__h
     (void)kt__cond_init(&http->idle);
     http->at = KT__HTTP_NO_SOCKET;
     http->at.fd = fd; /* ours from here on, also on failure */
+    http->own_socket = fd < 0;
     kt__http_peers_init(&http->peers, shared, config->tls_cert != NULL);
     if (config->tls_cert) {
         KT__TRY(kt__http_read_pem(config->tls_cert, &http->cert, err));
@@ -347,8 +352,31 @@ kt_status kt__http_start(kt__http *http, kt_error *err) {
     return status == KT_OK ? start_daemon(http, err) : status;
 }
 
+enum { REST_MS = 20, MOST_REST_MS = 500 };
+
+/* Closing the socket would reset connections that are made already or being made: no more are begun
+ * (who asks then asks again in a second, and is refused), and the daemon takes those that are left. */
+static void let_rest_in(int listener) {
+    enum { FLAGS_AT = 13, SYN = 2, ACK = 16 }; /* of a TCP header */
+    struct sock_filter no_syn[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+                                   BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1),
+                                   BPF_STMT(BPF_RET | BPF_K, 0),
+                                   BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+    const struct sock_fprog program = {sizeof no_syn / sizeof *no_syn, no_syn};
+    static const struct timespec pause = {0, 1000000};
+    struct pollfd waits = {.fd = listener, .events = POLLIN};
+    (void)setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+    int64_t now_us = kt__now_us(), until_us = now_us + MOST_REST_MS * 1000, last_us = now_us;
+    for (; now_us < until_us && now_us < last_us + REST_MS * 1000; now_us = kt__now_us()) {
+        if (poll(&waits, 1, 0) > 0) last_us = now_us;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 void kt__http_stop_accepting(kt__http *http) {
     if (!http || !http->daemon) return;
+    if (http->own_socket) let_rest_in(http->at.fd); /* else who passed it keeps them */
     int fd = MHD_quiesce_daemon(http->daemon);
     if (fd >= 0) close(fd);
     http->at.fd = -1;
@@ -360,6 +388,7 @@ void kt__http_close(kt__http *http) {
         /* answers that are finished still want to be sent */
         wait_until_idle(http, 1000);
         kt__http_peers_abandon(&http->peers);
+        kt__http_peers_wait_unread(&http->peers);
         wait_until_idle(http, 2000);
         http->quiet = true;
         MHD_stop_daemon(http->daemon);

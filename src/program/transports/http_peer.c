@@ -22,13 +22,17 @@ struct kt__http_peer {
     bool interim;     /* the job's client understands "100 Continue" */
     bool half_closed; /* the client sends no more, and nothing was sent to it since */
     bool end_unseen;  /* answered, and not looked since whether the client sends no more */
+    bool fresh;       /* no request has come on it yet */
     bool busy, loopback, surplus;
     bool closing; /* to make room: no longer counted */
     char address[64];
 };
 
-/* What came together with the last request has been begun by then. */
-enum { PIPELINED_US = 50000 };
+enum {
+    PIPELINED_US = 50000, /* what came together with the last request has been begun by then */
+    FRESH_US = 50000,     /* a client that has connected has sent its request by then */
+    UNREAD_MS = 500
+};
 
 void kt__http_peers_init(kt__http_peers *peers, kt__shared *shared, bool tls) {
     *peers = (kt__http_peers){.shared = shared, .tls = tls};
@@ -170,6 +174,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     p->watch = (kt__watch){on_hangup, info ? info->connect_fd : -1};
     p->task.run = free_peer;
     p->home = peers;
+    p->fresh = true;
     p->idle_us = kt__now_us();
     p->deadline_us = p->idle_us + kt__shared_limits(peers->shared).request_s * 1000000;
     name_peer(p, connection);
@@ -234,6 +239,7 @@ void kt__http_peer_set_busy(kt__http_peer *p, bool busy) {
     if (!p) return;
     pthread_mutex_lock(&p->home->lock);
     p->busy = busy;
+    p->fresh = false;
     p->end_unseen = !busy;
     p->idle_us = kt__now_us();
     pthread_mutex_unlock(&p->home->lock);
@@ -277,4 +283,28 @@ void kt__http_peers_abandon(kt__http_peers *peers) {
         if (p->job) kt__job_abandon(p->job);
     }
     pthread_mutex_unlock(&peers->lock);
+}
+
+static bool is_unread(const kt__http_peer *p, int64_t now_us) {
+    char next;
+    if (p->busy || p->closing) return false;
+    if (p->fresh && now_us < p->idle_us + FRESH_US) return true;
+    return recv(p->watch.fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static bool any_unread(kt__http_peers *peers, int64_t now_us) {
+    bool any = false;
+    pthread_mutex_lock(&peers->lock);
+    for (const kt__http_peer *p = peers->first; p && !any; p = p->next) any = is_unread(p, now_us);
+    pthread_mutex_unlock(&peers->lock);
+    return any;
+}
+
+void kt__http_peers_wait_unread(kt__http_peers *peers) {
+    static const struct timespec pause = {0, 2000000};
+    int64_t until_us = kt__now_us() + UNREAD_MS * 1000;
+    for (int64_t now_us = kt__now_us(); now_us < until_us; now_us = kt__now_us()) {
+        if (!any_unread(peers, now_us)) return;
+        (void)nanosleep(&pause, NULL);
+    }
 }

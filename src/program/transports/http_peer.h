@@ -54,5 +54,8 @@ void kt__http_peer_set_job(kt__http_peer *peer, kt__job *job, bool interim);
 void kt__http_peers_tick(kt__http_peers *peers);
 /* Connections that wait are woken: the daemon cannot end with one suspended. */
 void kt__http_peers_abandon(kt__http_peers *peers);
+/* Until no connection has bytes that the daemon has not read, or could have its first request on the
+ * way; half a second at most. Closing such a connection would reset it. */
+void kt__http_peers_wait_unread(kt__http_peers *peers);
 
 #endif
