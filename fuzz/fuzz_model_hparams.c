@@ -35,6 +35,7 @@ static const char *const keys[] = {
     "altup.active_idx",
     "activation_sparsity_scale",
     "attention.temperature_scale",
+    "attention.temperature_length",
     "attention.recurrent_layers",
     "attention.q_lora_rank",
     "attention.kv_lora_rank",

@@ -15,7 +15,8 @@ typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixtur
 
 typedef struct fixture_spec {
     const char *arch;
-    int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
+    int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab;
+    int window;      /* 0: no key; -1: the key says that there is none */
     float scales[4]; /* of embedding, residual, attention, logits; 0: no key */
     int n_rot;       /* 0: head_dim, and no key */
     int n_expert, n_used, ff_expert, ff_shared; /* 0: none */
@@ -28,6 +29,7 @@ typedef struct fixture_spec {
     int ff_every; /* Nemotron H: every so many-th layer is a feed-forward part alone; 0: none */
     int q_rank, kv_rank, head_dim_v; /* latent attention; kv_rank 0: none. n_rot of head_dim */
     int gating, dense_lead, n_group, n_group_used; /* 0: no key */
+    int expert_step;                               /* every so many-th layer has experts; 0: all */
     bool pick_bias, shared_whole, shares_normed;
     /* Gemma 4: with a pattern, heads of local layers; the last layers without keys and values, and their
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
@@ -109,7 +111,8 @@ static inline bool fixture_is_ff(const fixture_spec *s, int layer) {
 }
 
 static inline bool fixture_has_experts(const fixture_spec *s, int layer) {
-    return s->n_expert && layer >= s->dense_lead;
+    bool skipped = s->expert_step && (layer + 1) % s->expert_step != 0;
+    return s->n_expert && layer >= s->dense_lead && !skipped;
 }
 
 static inline bool fixture_is_recurrent(const fixture_spec *s, int layer) {
@@ -450,10 +453,11 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     if (s->ff_shared) PUT("expert_shared_feed_forward_length", s->ff_shared);
     if (s->gating) PUT_UNLESS_GIVEN("expert_gating_func", s->gating);
     if (s->dense_lead) PUT("leading_dense_block_count", s->dense_lead);
+    if (s->expert_step) PUT("interleave_moe_layer_step", s->expert_step);
     if (s->n_group) PUT_UNLESS_GIVEN("expert_group_count", s->n_group);
     if (s->n_group) PUT_UNLESS_GIVEN("expert_group_used_count", s->n_group_used);
     if (s->key) PUT(s->key, s->key_value ? s->key_value : 1);
-    if (s->window) PUT("attention.sliding_window", s->window);
+    if (s->window) PUT("attention.sliding_window", s->window > 0 ? s->window : 0);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", s->arch,
              s->layer_norm ? "" : "rms_");
     kt__gguf_put_f32(w, key, 1e-5f);

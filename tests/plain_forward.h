@@ -102,9 +102,9 @@ enum { MAX_DIM = 320, MAX_LAYER = 8 };
 static double k_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM], v_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM];
 
 static inline bool is_local(const fixture_spec *s, int layer) {
-    if (!s->window) return false;
+    if (s->window <= 0) return false;
     if (s->n_pattern) return fixture_is_local(s, layer);
-    if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "cohere2")) return layer % 4 < 3;
+    if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "llama4")) return layer % 4 < 3;
     if (is_arch(s, "gemma2", "gpt-oss")) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
@@ -178,12 +178,13 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     for (int i = 0; gemma4 && i < n_kv; i++) plain_norm_of_ones(v + i * hd, hd);
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
                 !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2") &&
-                !is_arch(s, "command-r", "command-r") &&
-                !is_arch(s, "granitemoe", "ernie4_5-moe") &&
+                !is_arch(s, "command-r", "llama4") && !is_arch(s, "granitemoe", "ernie4_5-moe") &&
                 !is_arch(s, "granitehybrid", "deepseek2");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     rotated &= !s->no_rope && !s->ff_every;
     if (is_arch(s, "exaone4", "cohere2") && s->window) rotated = is_local(s, layer);
+    bool llama4 = is_arch(s, "llama4", "llama4");
+    if (llama4 && s->window >= 0) rotated = layer % 4 != 3;
     for (int i = 0; i < s->n_head + (shares ? 0 : n_kv); i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
         bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
@@ -193,16 +194,20 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
                  weights(p, layer, i < s->n_head ? "attn_q_norm.weight" : "attn_k_norm.weight"), hd,
                  head);
         if (rotated && !late) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
+        if (llama4 && rotated && s->n_expert != 128) plain_norm_of_ones(head, hd);
     }
     for (int i = 0; p->f16_kv && i < nkv; i++) {
         k[i] = round_f16(k[i]);
         v[i] = round_f16(v[i]);
     }
     double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : gemma4 ? 1.0 : 1.0 / sqrt(hd);
-    q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor(pos / 16));
+    if (!llama4) q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor(pos / 16));
+    if (llama4 && !rotated)
+        q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor((pos + 1) / 16));
     for (int i = 0; i < s->n_head; i++) {
         int kv = i / (s->n_head / n_kv) * hd;
         int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
+        if (llama4 && is_local(s, layer)) first = pos / s->window * s->window;
         double score[PLAIN_TOK], sum = 0;
         for (int t = first; t <= pos; t++) {
             score[t] = 0;
@@ -460,10 +465,13 @@ typedef struct plain_expert {
 
 static inline void plain_glu(const fixture_spec *s, const plain_expert *e, const double *h,
                              double share, double *y) {
+    bool weighed = is_arch(s, "llama4", "llama4"); /* what it reads, not what it makes */
     double a[MAX_DIM], b[MAX_DIM], out[MAX_DIM];
     multiply(e->w[s->relu2 ? 1 : 0], e->bias[0], e->ff, s->d_model, h, a);
     multiply(e->w[1], e->bias[1], e->ff, s->d_model, h, b);
-    for (int i = 0; i < e->ff; i++) a[i] = plain_gate(s, a[i], b[i]);
+    for (int i = 0; i < e->ff; i++)
+        a[i] = weighed ? plain_gate(s, share * a[i], share * b[i]) : plain_gate(s, a[i], b[i]);
+    if (weighed) share = 1.0;
     multiply(e->w[2], e->bias[2], s->d_model, e->ff, a, out);
     for (int i = 0; i < s->d_model; i++) y[i] += share * out[i];
 }
@@ -476,7 +484,8 @@ static inline void plain_scores(const plain *p, int layer, const double *logit, 
     double all = 0;
     for (int e = 0; e < s->n_expert; e++) all += exp(logit[e]);
     for (int e = 0; e < s->n_expert; e++) {
-        score[e] = s->gating == 2 ? 1.0 / (1.0 + exp(-logit[e])) : exp(logit[e]) / all;
+        bool sigmoid = s->gating == 2 || is_arch(s, "llama4", "llama4");
+        score[e] = sigmoid ? 1.0 / (1.0 + exp(-logit[e])) : exp(logit[e]) / all;
         pick[e] = score[e] + (bias ? bias[e] : 0.0);
     }
     if (!s->n_group) return;
@@ -502,7 +511,7 @@ static inline void plain_experts_of(const plain *p, int layer, const double *rou
                                     const double *h, double *y) {
     const fixture_spec *s = p->s;
     int d = s->d_model, ff = s->ff_expert, step = ff * d;
-    double logit[16], score[16], pick[16], sum = 0;
+    double logit[128], score[128], pick[128], sum = 0;
     const double *down = weights(p, layer, "ffn_down_exps.weight");
     const double *g = weights(p, layer, "ffn_gate_exps.weight"),
                  *u = weights(p, layer, "ffn_up_exps.weight");
@@ -513,7 +522,7 @@ static inline void plain_experts_of(const plain *p, int layer, const double *rou
         g = weights(p, layer, "ffn_gate_up_exps.weight");
         u = g + step;
     }
-    bool taken[16] = {false};
+    bool taken[128] = {false};
     int order[16];
     plain_scores(p, layer, logit, score, pick);
     for (int k = 0; k < s->n_used; k++) {
@@ -523,7 +532,7 @@ static inline void plain_experts_of(const plain *p, int layer, const double *rou
         taken[order[k] = best] = true;
         sum += score[best];
     }
-    bool unnormed = is_arch(s, "qwen2moe", "olmoe") ||
+    bool unnormed = is_arch(s, "qwen2moe", "olmoe") || is_arch(s, "llama4", "llama4") ||
                     (is_arch(s, "deepseek2", "nemotron_h_moe") && !s->shares_normed);
     if (unnormed) sum = 1.0;
     for (int i = 0; i < d; i++) y[i] = 0;

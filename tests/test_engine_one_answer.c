@@ -83,6 +83,8 @@ static const fixture fixtures[] = {
     {"tiny-lfm2moe", "q4_k_m"},
     {"tiny-granitemoe", "q4_k_m"},
     {"tiny-ernie45moe", "q4_k_m"},
+    {"tiny-llama4", "q8_0"},
+    {"tiny-llama4-c", "q4_k_m"},
     {"tiny-granitehybrid", "q4_k_m"},
     {"tiny-granitehybrid-dense", "q5_0"},
     {"tiny-nemotronh", "q4_k_m"},

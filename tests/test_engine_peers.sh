@@ -49,6 +49,7 @@ tiny-gemma4 4 f16 2,1,2,1
 tiny-gemma3n 3 f16 auto
 tiny-gpt-oss 2 q4 -
 tiny-qwen3moe 3 f16 2,1,1
+tiny-llama4-c 3 q8 1,1,2
 tiny-deepseek2 2 f16 3,1
 tiny-lfm2 4 q8 1,0,3,1
 tiny-qwen35 3 f16 1,2,4

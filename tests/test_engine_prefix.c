@@ -91,8 +91,8 @@ static void reuse(world *w) {
 
 static void test_every_architecture(void **state) {
     static const char *const presets[] = {
-        "tiny-llama", "tiny-qwen2",    "tiny-qwen3",   "tiny-gemma2", "tiny-gemma3",
-        "tiny-phi3",  "tiny-qwen3moe", "tiny-gpt-oss", "tiny-gemma4", "tiny-gemma3n"};
+        "tiny-llama",    "tiny-qwen2",   "tiny-qwen3",  "tiny-gemma2",  "tiny-gemma3",  "tiny-phi3",
+        "tiny-qwen3moe", "tiny-gpt-oss", "tiny-gemma4", "tiny-gemma3n", "tiny-llama4-c"};
     (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         world w = {0};

@@ -157,6 +157,8 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-lfm2moe", 0x8bb33d8e79dcaa1a},
         {"tiny-granitemoe", 0xbcde2a8930823e8e},
         {"tiny-ernie45moe", 0xec589b008a4e9028},
+        {"tiny-llama4", 0xa5e99ec182604c3c},
+        {"tiny-llama4-c", 0x9fc0c9caa56a536d},
         {"tiny-qwen3next", 0x100d6182c28f1f13},
         {"tiny-granitehybrid", 0xe1d99a1d5c0b7122},
         {"tiny-granitehybrid-dense", 0x90f634fd0d7d9251},

@@ -67,6 +67,7 @@ const models = {
     olmoe: ["OLMoE 1B-7B", "tiny-olmoe", "olmoe-1b-7b", "-"],
     "gpt-oss": ["gpt-oss 20B", "tiny-gpt-oss", "gpt-oss-20b", "harmony"],
     granitemoe: ["Granite 3.x MoE", "tiny-granitemoe", "granite-3.1-1b-a400m", "JSON list"],
+    llama4: ["Llama 4 Scout, Maverick (text)", "tiny-llama4", "llama-4-scout", "JSON"],
     "ernie4_5-moe": ["ERNIE 4.5 21B-A3B", "tiny-ernie45moe", "ernie-4.5-21b-a3b", "-"],
     deepseek2: ["GLM-4.7-Flash", "tiny-deepseek2", "glm-4.7-flash", "tags"],
     lfm2: ["LFM2 and LFM2.5", "tiny-lfm2", "lfm2-1.2b", "Python calls"],
@@ -287,8 +288,6 @@ function rowOf(arch) {
     return row;
 }
 
-const missing = [...fs.readFileSync(path.join(root, "src/lib/model/arch_missing.def"), "utf8").matchAll(/^X\(([^,]+), "([^"]+)"\)/gm)];
-
 function page() {
     return `# What runs
 
@@ -324,7 +323,6 @@ These are refused by name, with what they would need:
 
 | architecture | needs |
 |---|---|
-${missing.map(([, arch, needs]) => `| ${arch} | ${needs} |`).join("\n")}
 | MPNet, gte's NewModel (folders) | a layer program of their own: a bias by distance; gated products |
 
 Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts after a latent projection

@@ -146,6 +146,7 @@ void kt__experts_up(kt__experts *e, const kt__layer *layer, const kt__acts *acts
         .gate = layer->gate_exps,
         .up = layer->up_exps,
         .kind = kt__glu_kind_of(e->net->hp.features),
+        .weighed = e->net->hp.features & KT__F_WEIGHED_INPUT,
         .rows = e->buf[BUF_ROWS],
     };
     kt__acts out = slot_acts(e, layer);
@@ -157,6 +158,7 @@ void kt__experts_add(kt__experts *e, const kt__layer *layer, float *sum, float *
     const kt__experts_down down = {
         .routing = &e->routing,
         .down = layer->down_exps,
+        .weighed = e->net->hp.features & KT__F_WEIGHED_INPUT,
         .shared = x && layer->down.data,
         .shared_share = layer->shared_share.data ? e->buf[BUF_SHARED] : NULL,
         .sum = sum,

@@ -37,26 +37,15 @@ kt__features kt__arch_features(const char *arch) {
     return 0;
 }
 
-static const struct missing_arch {
-    const char *name, *needs;
-} missing_archs[] = {
-#define X(name, needs) {#name, needs},
-#include "model/arch_missing.def"
-#undef X
-};
-
 static bool is_name(kt__str name, const char *of) {
     return strlen(of) == name.len && memcmp(of, name.s, name.len) == 0;
 }
 
 static kt_status refuse_arch(const kt__gguf *gguf, kt__str name, kt_error *err) {
-    const char *needs = NULL;
-    for (size_t i = 0; i < sizeof missing_archs / sizeof missing_archs[0]; i++)
-        if (is_name(name, missing_archs[i].name)) needs = missing_archs[i].needs;
     return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
-                       "%s: architecture '%.*s' is not supported%s%s; supported are: %s",
+                       "%s: architecture '%.*s' is not supported; supported are: %s",
                        kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
-                       needs ? ", it needs " : "", needs ? needs : "", kt__arch_list());
+                       kt__arch_list());
 }
 
 static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error *err) {
@@ -205,10 +194,14 @@ static void read_rope(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) 
                                  1, KT__MAX_CTX);
 }
 
-/* Mistral 3: the temperature of queries, and what divides YaRN's magnitude. */
+/* Mistral 3 and Llama 4: the temperature of queries; Mistral 3: what divides YaRN's magnitude. */
 static void read_temperature(kt__key_reader *r, kt__hparams *hp) {
+    bool chunks = hp->features & KT__F_CHUNKS && hp->window > 0;
     if (!(hp->features & KT__F_TEMPERATURE)) return;
-    hp->temperature = kt__key_f32(r, "attention.temperature_scale", false, 0.0f);
+    hp->temperature = kt__key_f32(r, "attention.temperature_scale", false, chunks ? 0.1f : 0.0f);
+    if (hp->features & KT__F_CHUNKS)
+        hp->temperature_span = kt__key_int(r, "attention.temperature_length", false,
+                                           KT__LLAMA4_CHUNK, 1, KT__MAX_CTX);
     hp->rope.log_multiplier = kt__key_f32(r, "rope.scaling.yarn_log_multiplier", false, 0.0f);
     if (hp->temperature != 0.0f)
         kt__key_positive(r, "attention.temperature_scale", hp->temperature);
@@ -386,5 +379,6 @@ kt__layer_sizes kt__hparams_sizes(const kt__hparams *hp, int layer) {
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {
     if (hp->no_rope) return false;
     if (hp->features & KT__F_NOPE_GLOBAL && hp->window > 0) return kt__hparams_is_local(hp, layer);
+    if (hp->features & KT__F_CHUNKS && hp->window == 0) return true;
     return !(hp->features & KT__F_NOPE_FOURTH) || (layer + 1) % 4 != 0;
 }

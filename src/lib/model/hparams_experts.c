@@ -18,7 +18,8 @@ static void read_widths(kt__key_reader *r, kt__hparams *hp) {
                                            KT__MAX_COL);
         return;
     }
-    int64_t count = kt__key_int(r, "expert_shared_count", false, 0, 0, KT__MAX_EXPERTS);
+    bool one = hp->features & KT__F_WEIGHED_INPUT; /* of Llama 4, whose files do not say it */
+    int64_t count = kt__key_int(r, "expert_shared_count", false, one, 0, KT__MAX_EXPERTS);
     int64_t together = count * hp->d_ff_expert;
     hp->d_ff_shared = (int)kt__key_int(r, "expert_shared_feed_forward_length", false,
                                        together < KT__MAX_COL ? together : KT__MAX_COL, 0,
@@ -28,16 +29,21 @@ static void read_widths(kt__key_reader *r, kt__hparams *hp) {
 
 /* The architecture says it, and a file may repeat it. */
 static void read_fixed_choice(kt__key_reader *r, kt__hparams *hp) {
-    int64_t gating = kt__key_int(r, "expert_gating_func", false, GATING_SOFTMAX, 0, 255);
-    bool of_all = hp->features & KT__F_SHARES_OF_ALL;
-    if (gating != GATING_SOFTMAX && (of_all || gating != GATING_SOFTMAX_OF_CHOSEN))
-        kt__key_refuse(r, "expert_gating_func", gating);
+    bool of_all = hp->features & KT__F_SHARES_OF_ALL, sigmoid = hp->features & KT__F_WEIGHED_INPUT;
+    int64_t known = sigmoid ? GATING_SIGMOID : GATING_SOFTMAX;
+    int64_t gating = kt__key_int(r, "expert_gating_func", false, known, 0, 255);
+    bool same = !of_all && !sigmoid && gating == GATING_SOFTMAX_OF_CHOSEN;
+    if (gating != known && !same) kt__key_refuse(r, "expert_gating_func", gating);
     int64_t groups = kt__key_int(r, "expert_group_count", false, 0, 0, INT32_MAX);
     if (groups > 1) kt__key_refuse(r, "expert_group_count", groups);
-    if (kt__key_bool(r, "expert_weights_norm", !of_all) == of_all)
-        kt__key_refuse(r, "expert_weights_norm", of_all);
-    hp->shares = of_all ? KT__SHARES_OF_ALL : KT__SHARES_OF_CHOSEN;
+    bool normed = !of_all && !sigmoid;
+    if (kt__key_bool(r, "expert_weights_norm", normed) != normed)
+        kt__key_refuse(r, "expert_weights_norm", !normed);
+    hp->shares = sigmoid ? KT__SHARES_SIGMOID : of_all ? KT__SHARES_OF_ALL : KT__SHARES_OF_CHOSEN;
 }
+
+/* Llama 4's models of so many experts have heads that are not normed; no key says it. */
+enum { MAVERICK_EXPERTS = 128 };
 
 static void read_groups(kt__key_reader *r, kt__hparams *hp) {
     hp->n_expert_group = (int)kt__key_int(r, "expert_group_count", false, 1, 0, KT__MAX_EXPERTS);
@@ -98,6 +104,7 @@ void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp) {
         hp->features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
         return;
     }
+    if (hp->n_expert == MAVERICK_EXPERTS) hp->features &= ~KT__F_HEADS_NORMED;
     hp->n_expert_used = (int)kt__key_int(r, "expert_used_count", true, 0, 1,
                                          r->status == KT_OK ? hp->n_expert : 1);
     if (r->status != KT_OK) return;

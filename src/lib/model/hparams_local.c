@@ -26,7 +26,8 @@ void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp) {
     bool kinds = hp->features & KT__F_LOCAL_HEADS;
     hp->window_period = period;
     if (period == 0) return;
-    hp->window = kt__key_int(r, "attention.sliding_window", kinds, 0, kinds, INT32_MAX);
+    int unsaid = hp->features & KT__F_CHUNKS ? KT__LLAMA4_CHUNK : 0;
+    hp->window = kt__key_int(r, "attention.sliding_window", kinds, unsaid, kinds, INT32_MAX);
     const kt__gguf_kv *kv = kt__gguf_find(r->gguf, kt__key_of(r, pattern));
     if (kv && kv->type == KT__GGUF_ARRAY) {
         read_pattern(r, kv, hp);

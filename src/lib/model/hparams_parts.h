@@ -8,6 +8,9 @@
 #include "model/hparams_types.h"
 #include "model/key_reader.h"
 
+/* Positions of Llama 4's chunks, and of a step of its temperature: its files do not say them. */
+enum { KT__LLAMA4_CHUNK = 8192 };
+
 /* The feed-forward's width and the heads of keys, which say of each layer what it is made of: needs
  * n_layer and n_head. */
 void kt__hparams_read_layers(kt__key_reader *r, kt__hparams *hp);

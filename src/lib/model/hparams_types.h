@@ -94,7 +94,12 @@ typedef uint64_t kt__features;
     (UINT64_C(1) << 51) /* with MAMBA: layers are that alone, without feed-forward parts */
 #define KT__F_STREAMS (UINT64_C(1) << 52) /* several residual streams; gates that are cut */
 #define KT__F_SCAN (UINT64_C(1) << 53)    /* with MAMBA: the first kind, a state of each channel */
-#define KT__F_NEVER (UINT64_C(1) << 63)   /* no architecture requires the tensor */
+#define KT__F_CHUNKS \
+    (UINT64_C(1) << 54) /* a sliding window does not slide: it begins at a multiple of its size */
+#define KT__F_HEADS_NORMED \
+    (UINT64_C(1) << 55) /* rotated q and k heads are normed, without weights */
+#define KT__F_WEIGHED_INPUT (UINT64_C(1) << 56) /* an expert's share is a factor of what it reads */
+#define KT__F_NEVER (UINT64_C(1) << 63)         /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -166,7 +171,8 @@ typedef struct kt__hparams {
     float embed_scale; /* of the embeddings */
     float q_scale;
     float logit_scale;
-    float temperature;                 /* of queries beyond rope.orig_ctx; 0: none */
+    float temperature;                 /* of queries beyond the first span; 0: none */
+    int64_t temperature_span;          /* positions; with KT__F_CHUNKS, else rope.orig_ctx */
     float attn_softcap, final_softcap; /* 0: none */
     bool no_rope;
     bool relu2_gate; /* with KT__F_SUB_NORMS: relu(gate)^2 * up; else silu(gate) * up */

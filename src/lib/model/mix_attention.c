@@ -31,6 +31,12 @@ static const float *normed_rows(kt__fwd *fwd, const kt__weight *w, const kt__act
     return rows;
 }
 
+/* Factors of queries at late positions; Llama 4 has them where there is no rotation. */
+static const float *late_factors(const kt__fwd *fwd, const kt__layer *layer) {
+    bool none = fwd->net->hp.features & KT__F_CHUNKS && layer->rotated;
+    return none ? NULL : kt__fwd_f32(fwd, KT__BUF_Q_SCALE);
+}
+
 static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
@@ -53,8 +59,8 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
                                       layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, KT__BUF_Q_ROWS),
         .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk, lora, KT__SITE_K,
                               layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, KT__BUF_K_ROWS),
-        .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
-        .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
+        .q_norm = layer->heads_norm ? layer->heads_norm : layer->t[KT__SLOT_ATTN_Q_NORM].v,
+        .k_norm = layer->heads_norm ? layer->heads_norm : layer->t[KT__SLOT_ATTN_K_NORM].v,
         .v_norm = layer->v_norm,
         .q_alone = layer->shares_kv,
         .v_is_k = layer->v_is_k,
@@ -70,7 +76,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
                                  : hp->rope.n_rot,
         .neox = !(hp->features & KT__F_ROPE_NORM),
         .q_scale = hp->q_scale * layer->qk_factor,
-        .q_row_scale = kt__fwd_f32(fwd, KT__BUF_Q_SCALE),
+        .q_row_scale = late_factors(fwd, layer),
         .q_out = kt__fwd_f32(fwd, KT__BUF_Q),
         .q_codes = fwd->buf[KT__BUF_Q_CODES],
         .kv = fwd->kv,
@@ -99,6 +105,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .segs = b->segs,
         .n_seg = b->n_seg,
         .window = layer->local ? hp->window : 0,
+        .chunks = hp->features & KT__F_CHUNKS,
         .softcap = hp->attn_softcap,
         .sinks = layer->t[KT__SLOT_ATTN_SINKS].v,
         .out = kt__fwd_f32(fwd, KT__BUF_ATTN),

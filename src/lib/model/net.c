@@ -374,7 +374,8 @@ static kt_status split_experts(const binder *b, int i) {
 }
 
 static float *ones_of(kt__net *net) {
-    int n = kt__hparams_widest(&net->hp).head_dim_v;
+    const kt__layer_sizes wide = kt__hparams_widest(&net->hp);
+    int n = wide.head_dim_k > wide.head_dim_v ? wide.head_dim_k : wide.head_dim_v;
     float *ones = kt__arena_calloc(&net->arena, (size_t)n, sizeof *ones);
     for (int i = 0; ones && i < n; i++) ones[i] = 1.0f;
     return ones;
@@ -397,7 +398,20 @@ static kt_status make_stream_norm(const binder *b, kt__layer *layer) {
     return layer->router_norm ? KT_OK : kt__fail_nomem(b->err, "a router's norm", (size_t)d);
 }
 
-/* Norms that a layer has besides those of the file: of values, all ones; of what the router reads,
+/* Norms without weights: of values, and of rotated heads. */
+static kt_status make_plain_norms(const binder *b, int i) {
+    kt__net *net = b->net;
+    const kt__features features = net->hp.features;
+    kt__layer *layer = &net->layers[i];
+    if (!(features & (KT__F_V_NORM | KT__F_HEADS_NORMED))) return KT_OK;
+    if (!net->ones) net->ones = ones_of(net);
+    if (!net->ones) return kt__fail_nomem(b->err, "norms of heads", 0);
+    if (features & KT__F_V_NORM) layer->v_norm = net->ones;
+    if (features & KT__F_HEADS_NORMED && layer->rotated) layer->heads_norm = net->ones;
+    return KT_OK;
+}
+
+/* Norms that a layer has besides those of the file: those without weights; of what the router reads,
  * with the factor that comes after it. */
 static kt_status make_norms(const binder *b, int i) {
     kt__net *net = b->net;
@@ -410,10 +424,7 @@ static kt_status make_norms(const binder *b, int i) {
                         "are no keys of %d",
                         kt__gguf_path(b->gguf), i, layer->sizes.head_dim_v,
                         layer->sizes.head_dim_k);
-    if (hp->features & KT__F_V_NORM) {
-        layer->v_norm = i > 0 ? net->layers[0].v_norm : ones_of(net);
-        if (!layer->v_norm) return kt__fail_nomem(b->err, "the values' norm", 0);
-    }
+    KT__STEP(make_plain_norms(b, i));
     KT__STEP(make_stream_norm(b, layer));
     if (!scale) return KT_OK;
     float *norm = kt__arena_calloc(&net->arena, (size_t)hp->d_model, sizeof *norm);
@@ -460,6 +471,8 @@ static kt_status bind_layers(const binder *b) {
     for (int i = 0; i < net->hp.n_layer; i++) {
         net->layers[i].mixer = mixer_of(&net->hp, i);
         net->layers[i].sizes = kt__hparams_sizes(&net->hp, i);
+        net->layers[i].local = kt__hparams_is_local(&net->hp, i);
+        net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
             kt_status status = bind_slot(b, i, (kt__slot)slot);
             if (status != KT_OK) return status;
@@ -473,8 +486,6 @@ static kt_status bind_layers(const binder *b) {
         KT__STEP(make_norms(b, i));
         KT__STEP(place_factors(b, &net->layers[i]));
         KT__STEP(place_layer(b, i));
-        net->layers[i].local = kt__hparams_is_local(&net->hp, i);
-        net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
     }
     return KT_OK;
 }

@@ -59,6 +59,7 @@ typedef struct kt__layer {
     int kv_layer;             /* with attention: of the store of keys and values */
     size_t state_at;          /* else: floats of a state before this layer's */
     const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
+    const float *heads_norm; /* of rotated q and k heads, without weights of the file; or NULL */
     const float *state_norm; /* of what a delta net or Mamba-2 makes of a token; or NULL */
 } kt__layer;
 
@@ -67,6 +68,7 @@ typedef struct kt__net {
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
     const float *out_norm, *head_bias; /* or NULL; head_bias: [n_vocab] */
+    const float *ones;                 /* of a head's size, for norms without weights; or NULL */
     int32_t *suppressed;               /* [n_suppressed] tokens that are never chosen */
     size_t n_suppressed;
     kt__weight input_table, input_proj;    /* with KT__F_LAYER_INPUTS: of all layers together */

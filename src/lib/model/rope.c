@@ -74,7 +74,8 @@ kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena
 }
 
 float kt__rope_query_scale(const kt__hparams *hp, int64_t pos) {
-    int64_t times = pos / hp->rope.orig_ctx;
+    int64_t times = hp->features & KT__F_CHUNKS ? (pos + 1) / hp->temperature_span
+                                                : pos / hp->rope.orig_ctx;
     return (float)(1.0 + (double)hp->temperature * kt__log(1.0 + (double)times));
 }
 

@@ -20,7 +20,7 @@ typedef struct kt__rope {
 kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
                         kt__rope *out, kt_error *err) KT_CHECKED;
 /* What a query at pos is multiplied by besides q_scale: 1 + temperature * ln(1 + floor(pos /
- * orig_ctx)). */
+ * orig_ctx)); with KT__F_CHUNKS of pos + 1 and the temperature's own span. */
 float kt__rope_query_scale(const kt__hparams *hp, int64_t pos);
 /* cs[n_rot]: cosines of the n_rot/2 pairs, then sines. */
 void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs);

@@ -8,6 +8,7 @@
 
 /* The first position that a query at pos sees. */
 static inline int64_t kt__attention_first(const kt__attention *d, int64_t pos) {
+    if (d->chunks && d->window > 0) return pos - pos % d->window;
     int64_t back = d->both_ways ? d->window / 2 : d->window - 1;
     return d->window > 0 && pos > back ? pos - back : 0;
 }

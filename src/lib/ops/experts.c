@@ -61,6 +61,7 @@ static kt__glu glu_of(const experts_job *job, const kt__expert_piece *piece) {
         .up = d->up.w.data ? weights_of(&d->up, piece->expert) : d->up.w,
         .gate_bias = bias_of(&d->gate, piece->expert),
         .up_bias = bias_of(&d->up, piece->expert),
+        .factors = d->weighed ? d->routing->slot_share + piece->slot0 : NULL,
         .kind = d->kind,
         .rows = d->rows + (size_t)piece->slot0 * (size_t)d->gate.w.n_row,
     };
@@ -165,7 +166,7 @@ static void add_piece(const down_job *job, int number, int row0, int n, int work
     for (int i = 0; i < piece->n_tok; i++, tile += n) {
         int slot = piece->slot0 + i;
         float *sum = d->sum + (size_t)routing->slot_tok[slot] * (size_t)w.n_row + row0;
-        job->dev->kernels->scale(tile, n, routing->slot_share[slot]);
+        if (!d->weighed) job->dev->kernels->scale(tile, n, routing->slot_share[slot]);
         job->dev->kernels->add(sum, tile, n, sum);
     }
 }

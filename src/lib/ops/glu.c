@@ -40,8 +40,13 @@ static void activate_alone(const glu_job *job, int n, float *x) {
         kt__gelu(job->dev->kernels, x, n);
 }
 
-static void activate_rows(const glu_job *job, float *up, int n, float *gate) {
+/* Of token t. */
+static void activate_rows(const glu_job *job, int t, float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
+    if (job->d->factors) {
+        k->scale(gate, n, job->d->factors[t]);
+        k->scale(up, n, job->d->factors[t]);
+    }
     if (job->d->kind == KT__GLU_CLAMPED) {
         activate_clamped(k, up, n, gate);
         return;
@@ -86,7 +91,7 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0, n_row, 0, job->acts->n_tok, tile,
                      (size_t)n_row, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
-        activate_rows(job, tile + (size_t)t * (size_t)n_row, n_row,
+        activate_rows(job, t, tile + (size_t)t * (size_t)n_row, n_row,
                       job->d->rows + (size_t)t * ld + row0);
     }
 }
@@ -195,7 +200,7 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0
         for (int t = 0; t < acts->n_tok; t++) {
             float *row = gate + (size_t)t * KT__GLU_ROWS + r;
             if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);
-            activate_rows(job, up + (size_t)t * (size_t)m, m, row);
+            activate_rows(job, tok0 + t, up + (size_t)t * (size_t)m, m, row);
         }
     }
 }

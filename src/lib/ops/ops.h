@@ -96,9 +96,10 @@ typedef struct kt__attention {
     const kt__seg *segs;
     int n_seg;
     /* A query at p sees positions above p - window, 0: all; with both_ways, those at most window /
-     * 2 away, and each segment is a whole sequence. */
+     * 2 away, and each segment is a whole sequence; with chunks, those from the last multiple of the
+     * window on. */
     int64_t window;
-    bool both_ways;
+    bool both_ways, chunks;
     float softcap;
     const float *
         sinks; /* [n_head] a logit of each head besides those of keys, without a value; NULL: none */
@@ -120,6 +121,7 @@ enum { KT__GLU_ROWWISE = 63 };
 typedef struct kt__glu {
     kt__weight gate, up;
     const float *gate_bias, *up_bias; /* or NULL */
+    const float *factors;             /* [n_tok] of gate and up alike, or NULL */
     kt__glu_kind kind;
     float *rows;                /* [KT__GLU_ROWWISE][gate.n_row] of room */
     const kt__lora_terms *lora; /* with u of this input; or NULL */
@@ -187,12 +189,14 @@ typedef struct kt__experts_glu {
     const kt__routing *routing;
     kt__expert_weights gate, up;
     kt__glu_kind kind;
-    float *rows; /* [KT__GLU_ROWWISE * n_used][gate.w.n_row] of room */
+    bool weighed; /* shares are factors of what an expert reads, */
+    float *rows;  /* [KT__GLU_ROWWISE * n_used][gate.w.n_row] of room */
 } kt__experts_glu;
 
 typedef struct kt__experts_down {
     const kt__routing *routing;
     kt__expert_weights down;
+    bool weighed;              /* and then not of what it makes */
     bool shared;               /* sum holds the shared expert's output */
     const float *shared_share; /* [n_tok] what that counts; NULL: 1 */
     float *sum;                /* [n_tok][down.w.n_row] of room */

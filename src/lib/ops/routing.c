@@ -111,6 +111,15 @@ static void keep_groups(const kt__route *d, int n_expert, float *picks) {
         if (!kept[e / in_group]) picks[e] = -INFINITY;
 }
 
+/* What one choice goes by. Without a bias and groups the logits themselves: they do not tie where
+ * scores round to 1. */
+static void pick_by(const kt__route *d, const float *logits, const float *scores, int n,
+                    float *picks) {
+    bool plain = !d->pick_bias && d->n_group <= 1;
+    for (int e = 0; e < n; e++)
+        picks[e] = plain ? logits[e] : d->pick_bias ? scores[e] + d->pick_bias[e] : scores[e];
+}
+
 /* By scores with a bias; shares are of the scores alone. false: the bias is not finite. */
 static bool choose_by_scores(const route_job *job, int64_t t) {
     const float LEAST_SUM = 0x1p-14f; /* of shares, as converters' models were made with f16 */
@@ -122,8 +131,7 @@ static bool choose_by_scores(const route_job *job, int64_t t) {
     float *share = r->share + t * r->n_used;
     int n = 0;
     score_experts(d, d->logits + t * r->n_expert, r->n_expert, scores);
-    for (int e = 0; e < r->n_expert; e++)
-        picks[e] = d->pick_bias ? scores[e] + d->pick_bias[e] : scores[e];
+    pick_by(d, d->logits + t * r->n_expert, scores, r->n_expert, picks);
     (void)job->dev->kernels->argmax(picks, r->n_expert, &finite);
     if (!finite) return false;
     if (d->n_group > 1) keep_groups(d, r->n_expert, picks);

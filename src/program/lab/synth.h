@@ -31,7 +31,7 @@ typedef struct kt__synth_preset {
     uint64_t ff_layers;  /* Nemotron H: bits of the layers that are a feed-forward part alone */
     int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
     int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
-    int gating, dense_lead;                            /* 0: no key */
+    int gating, dense_lead, expert_step;               /* 0: no key */
     bool pick_bias, shares_normed;
     float expert_scale;
     int window;

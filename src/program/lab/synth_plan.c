@@ -452,7 +452,7 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (ps->shares_normed) kt__gguf_put_bool(k->w, arch_key(k, "expert_weights_norm"), true);
     if (ps->expert_scale > 0) put_f32(k, "expert_weights_scale", ps->expert_scale);
     if (k->features & KT__F_PLAIN_FF) put_u32(k, "moe_every_n_layers", 2);
-    if (strcmp(ps->arch, "ernie4_5-moe") == 0) put_u32(k, "interleave_moe_layer_step", 1);
+    if (ps->expert_step) put_u32(k, "interleave_moe_layer_step", ps->expert_step);
 }
 
 static void put_states(keys *k, const kt__synth_preset *ps, int n_row) {
