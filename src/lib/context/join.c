@@ -107,25 +107,34 @@ static int64_t peak_resident_kb(void) {
     return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_maxrss : 0;
 }
 
-static void log_memory(kt_ctx *ctx, const int64_t *kb) {
+/* What a process has used in its life. */
+typedef struct used {
+    int64_t resident_kb;
+    kt__traffic traffic;
+} used;
+
+static void log_used(kt_ctx *ctx, const used *all) {
     for (int r = 0; ctx->split.rank == 0 && r < ctx->split.size; r++)
-        kt__log_line(&ctx->log, KT_LOG_INFO, "process %d on %s: at most %.2f GB resident", r,
-                     kt__peers_host(ctx->split.peers, r), (double)kb[r] * 1024 / 1e9);
+        kt__log_line(&ctx->log, KT_LOG_INFO,
+                     "process %d on %s: at most %.2f GB resident; sent %llu messages, %.1f MB", r,
+                     kt__peers_host(ctx->split.peers, r), (double)all[r].resident_kb * 1024 / 1e9,
+                     (unsigned long long)all[r].traffic.messages,
+                     (double)all[r].traffic.sent_bytes / 1e6);
 }
 
-/* Process 0 says so, and everybody says to everybody that they heard, and what memory they had: MPI's own end would
+/* Process 0 says so, and everybody says to everybody that they heard, and what they used: MPI's own end would
  * wait for a dead one. */
 static kt_status end_job(kt_ctx *ctx, kt_error *err) {
-    int64_t kb[KT__PEERS_MAX] = {0};
+    used all[KT__PEERS_MAX] = {0};
     size_t at[KT__PEERS_MAX + 1];
-    for (int r = 0; r <= ctx->split.size; r++) at[r] = (size_t)r * sizeof *kb;
-    kb[ctx->split.rank] = peak_resident_kb();
+    for (int r = 0; r <= ctx->split.size; r++) at[r] = (size_t)r * sizeof *all;
+    all[ctx->split.rank] = (used){peak_resident_kb(), kt__peers_traffic(ctx->split.peers)};
     kt__peers_hurry(ctx->split.peers, END_MS);
     kt__message_begin(&ctx->message, KT__TOLD_END);
     if (ctx->split.rank == 0) KT__STEP(kt__message_send(&ctx->message, ctx->split.peers, err));
-    kt__peers_gather(ctx->split.peers, kb, at);
+    kt__peers_gather(ctx->split.peers, all, at);
     KT__STEP(kt__peers_check(ctx->split.peers, err));
-    log_memory(ctx, kb);
+    log_used(ctx, all);
     return KT_OK;
 }
 

@@ -99,27 +99,31 @@ static size_t gather_bytes(const kt__dev_limits *lim) {
 #define SAME_EVERYWHERE                                                                           \
     .embed = kt__cpu_embed, .norm = kt__cpu_norm, .quantize = kt__cpu_quantize,                   \
     .norm_f32 = kt__cpu_norm_f32, .norm_add = kt__cpu_norm_add, .route = kt__cpu_route,           \
-    .experts_glu = kt__cpu_experts_glu, .experts_down = kt__cpu_experts_down,                     \
     .lora_down = kt__cpu_lora_down, .lora_up = kt__cpu_lora_up, .centre = kt__cpu_centre,         \
     .add = kt__cpu_add, .gelu = kt__cpu_gelu, .relu2 = kt__cpu_relu2, .mul = kt__cpu_mul,         \
     .split = kt__cpu_split, .sigmoid_mul = kt__cpu_sigmoid_mul, .short_conv = kt__cpu_short_conv, \
     .delta_net = kt__cpu_delta_net, .mamba = kt__cpu_mamba, .latent = kt__cpu_latent,             \
-    .heads = kt__cpu_heads, .unweave = kt__cpu_unweave, .scale = kt__cpu_scale,                   \
-    .softcap = kt__cpu_softcap, .finite = kt__cpu_finite, .blend = kt__cpu_blend,                 \
-    .resize = kt__cpu_resize, .cut = kt__cpu_cut, .scan = kt__cpu_scan
+    .unweave = kt__cpu_unweave, .scale = kt__cpu_scale, .softcap = kt__cpu_softcap,               \
+    .finite = kt__cpu_finite, .blend = kt__cpu_blend, .resize = kt__cpu_resize,                   \
+    .cut = kt__cpu_cut, .scan = kt__cpu_scan
 
-static const kt__ops cpu_ops = {
-    SAME_EVERYWHERE,          .qkv = kt__cpu_qkv, .attention = kt__cpu_attention,
-    .matmul = kt__cpu_matmul, .glu = kt__cpu_glu,
-};
+#define WEIGHTS_OF(kind)                                                                         \
+    .qkv = kt__##kind##_qkv, .attention = kt__##kind##_attention, .matmul = kt__##kind##_matmul, \
+    .glu = kt__##kind##_glu
+#define EXPERTS_OF(kind)                                                                \
+    .experts_glu = kt__##kind##_experts_glu, .experts_down = kt__##kind##_experts_down, \
+    .heads = kt__##kind##_heads
 
-static const kt__ops split_ops = {
-    SAME_EVERYWHERE,
-    .qkv = kt__split_qkv,
-    .attention = kt__split_attention,
-    .matmul = kt__split_matmul,
-    .glu = kt__split_glu,
-};
+static const kt__ops cpu_ops = {SAME_EVERYWHERE, WEIGHTS_OF(cpu), EXPERTS_OF(cpu)};
+static const kt__ops tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(tally), EXPERTS_OF(tally)};
+static const kt__ops split_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split), EXPERTS_OF(cpu)};
+static const kt__ops split_tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split), EXPERTS_OF(tally)};
+
+static void choose_ops(kt__dev *dev, const kt__division *split) {
+    bool counts = split && split->tally;
+    dev->own = counts ? &tally_ops : &cpu_ops;
+    dev->ops = !split ? &cpu_ops : counts ? &split_tally_ops : &split_ops;
+}
 
 enum { STAGE_BYTES = 4 << 20 }; /* at least: rows of a long vocabulary pass in several groups */
 
@@ -148,7 +152,7 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     *out = NULL;
     kt__dev *dev = kt__calloc(1, sizeof *dev);
     if (!dev) return kt__fail_nomem(err, "the device", sizeof *dev);
-    dev->ops = limits->split ? &split_ops : &cpu_ops;
+    choose_ops(dev, limits->split);
     dev->pool = pool;
     dev->kernels = kernels;
     dev->prefetch = prefetch_here(kernels);

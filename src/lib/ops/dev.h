@@ -20,6 +20,7 @@ enum {
 
 struct kt__dev {
     const kt__ops *ops;
+    const kt__ops *own; /* with a split: of this process' part */
     kt__pool *pool;
     const kt__kernels *kernels;
     kt__prefetch prefetch;
@@ -181,6 +182,19 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
 void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
 void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__split_attention(kt__dev *dev, const kt__attention *desc);
+
+/* ---- tally.c: of a device that counts its weights; others have the operations that need none ---- */
+void kt__tally_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
+                      const float *residual, const kt__lora_terms *lora, kt__lora_site site,
+                      float *out, size_t ld_out);
+void kt__tally_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+void kt__tally_units(kt__dev *dev, const kt__glu *desc, int n_row);
+void kt__tally_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
+void kt__tally_attention(kt__dev *dev, const kt__attention *desc);
+void kt__tally_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                           kt__acts *out);
+void kt__tally_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
+void kt__tally_heads(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);
 
 bool kt__cpu_route(kt__dev *dev, const kt__route *desc, kt__routing *routing);
 void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "host/pages.h"
+#include "kernels/dispatch.h"
 
 enum {
     N_COL = 4096,
@@ -19,6 +21,7 @@ typedef struct speed_job {
     kt__mm mm;
     float *out;     /* [ROWS] */
     uint8_t *bytes; /* weights, then a row of activations */
+    size_t n_bytes;
     uint8_t *scratch;
     size_t scratch_bytes; /* of a worker */
 } speed_job;
@@ -32,15 +35,16 @@ static void multiply_rows(void *arg, int64_t begin, int64_t end, int worker) {
     job->kernels->mm[mm.type]->rowdot(&mm, job->scratch + (size_t)worker * job->scratch_bytes);
 }
 
-static bool make_weights(speed_job *job, int n_threads) {
+static bool make_weights(speed_job *job, const kt__cpu *cpu, int n_threads) {
     kt__act_layout layout = kt__act_layout_of(KT__ACT_Q256, N_COL);
     size_t row = kt__type_row_bytes(KT__TYPE_Q4_K, N_COL), n = row * ROWS;
-    job->bytes = kt__aligned_alloc(ALIGN, n + layout.row_bytes);
+    job->n_bytes = n + layout.row_bytes;
+    job->bytes = kt__pages_alloc(job->n_bytes);
     job->out = kt__calloc(ROWS, sizeof *job->out);
     job->scratch_bytes = kt__align_up(job->kernels->mm_scratch_bytes + 1, ALIGN);
     job->scratch = kt__aligned_alloc(ALIGN, (size_t)n_threads * job->scratch_bytes);
     if (!job->bytes || !job->out || !job->scratch) return false;
-    memset(job->bytes, ANY_CODE, n + layout.row_bytes);
+    memset(job->bytes, ANY_CODE, job->n_bytes);
     job->mm = (kt__mm){.type = KT__TYPE_Q4_K,
                        .w = job->bytes,
                        .w_row_bytes = row,
@@ -48,6 +52,7 @@ static bool make_weights(speed_job *job, int n_threads) {
                        .act = job->bytes + n,
                        .act_row_bytes = layout.row_bytes,
                        .n_tok = 1,
+                       .prefetch = kt__kernels_prefetch(job->kernels, cpu),
                        .ld_out = ROWS};
     return true;
 }
@@ -68,11 +73,13 @@ static int64_t best_pass_ns(speed_job *job, kt__pool *pool, int n_threads, int64
 double kt__product_speed(kt__pool *pool, int n_threads, const kt__kernels *kernels,
                          int64_t limit_us) {
     speed_job job = {.kernels = kernels};
+    kt__cpu cpu;
     double speed = 0;
-    if (make_weights(&job, kt__pool_size(pool)))
+    kt__cpu_detect(&cpu);
+    if (make_weights(&job, &cpu, kt__pool_size(pool)))
         speed = (double)job.mm.w_row_bytes * ROWS * 1e9 /
                 (double)best_pass_ns(&job, pool, n_threads, limit_us);
-    kt__free(job.bytes);
+    kt__pages_free(job.bytes, job.n_bytes);
     kt__free(job.out);
     kt__free(job.scratch);
     return speed;

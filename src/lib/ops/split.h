@@ -7,8 +7,15 @@
 
 #include "peers/peers.h"
 
+/* Weights that a device would read, where nothing is computed. */
+typedef struct kt__tally {
+    uint64_t read_bytes; /* by batches of one token */
+    uint64_t held_bytes; /* with the experts that no token chose */
+} kt__tally;
+
 typedef struct kt__division {
-    kt__peers *peers; /* NULL in a division that is only planned */
+    kt__peers *peers;
+    kt__tally *tally; /* NULL, or: products are counted and not computed */
     int rank, size;
     int before[KT__PEERS_MAX + 1]; /* shares of the processes before each one */
 } kt__division;

@@ -82,15 +82,15 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
     const kt__division *split = dev->limits.split;
     assert(!lora);
     if (w->n_row < split->size * KT__ROWS_ITEM) { /* a message takes longer */
-        kt__cpu_matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
+        dev->own->matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
         return;
     }
     columns c = columns_of(split, w->n_row, KT__ROWS_ITEM);
     int first = c.before[split->rank], n = own_columns(split, &c);
     if (n > 0) {
         kt__weight own = kt__weight_rows(w, first, n);
-        kt__cpu_matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first), NULL,
-                       site, out + first, ld_out);
+        dev->own->matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first), NULL,
+                         site, out + first, ld_out);
     }
     exchange_rows(dev, &c, acts->n_tok, out, ld_out);
 }
@@ -127,7 +127,7 @@ void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     assert(!desc->lora);
     if (h.n_q == 0) return;
     kt__qkv own = own_heads(desc, h);
-    kt__cpu_qkv(dev, acts, &own);
+    dev->own->qkv(dev, acts, &own);
 }
 
 void kt__split_attention(kt__dev *dev, const kt__attention *desc) {
@@ -140,7 +140,7 @@ void kt__split_attention(kt__dev *dev, const kt__attention *desc) {
     own.n_head_kv = h.n_kv;
     own.sinks = from_row(desc->sinks, h.q0);
     own.out = all + (size_t)desc->n_tok * (size_t)c.before[split->rank];
-    if (h.n_q > 0) kt__cpu_attention(dev, &own);
+    if (h.n_q > 0) dev->own->attention(dev, &own);
     exchange_parts(split, &c, desc->n_tok, all);
     for (int r = 0; all != desc->out && r < split->size; r++)
         copy_part(&c, r, desc->n_tok, desc->out, (size_t)c.before[split->size], dev->stage, false);
@@ -274,7 +274,7 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     int n_row = desc->gate.n_row, unit = glu_unit_of(out);
     assert(!desc->lora);
     if (n_row < split->size * unit) {
-        kt__cpu_glu(dev, acts, desc, out);
+        dev->own->glu(dev, acts, desc, out);
         return;
     }
     columns c = columns_of(split, n_row, unit);
@@ -283,6 +283,9 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     unit_job job = {dev, &own, acts, out, c.before[split->rank]};
     out->n_tok = acts->n_tok;
     int64_t units = (own_columns(split, &c) + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
-    if (units > 0) kt__pool_run(dev->pool, units, 1, own_units, &job);
+    if (split->tally)
+        kt__tally_units(dev, desc, own_columns(split, &c));
+    else if (units > 0)
+        kt__pool_run(dev->pool, units, 1, own_units, &job);
     exchange_acts(dev, &c, out);
 }

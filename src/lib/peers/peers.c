@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "peers/nowhere.h"
 #include "peers/transport.h"
 
 enum { DEADLINE_S = 60, RESTART_MS = 5000 };
@@ -18,6 +19,7 @@ struct kt__peers {
     atomic_bool failed;   /* after why was written */
     atomic_bool reported; /* a caller got it as an error */
     char why[KT__WHY_BYTES];
+    kt__traffic traffic;
 };
 
 /* ---- the launcher ---- */
@@ -83,6 +85,17 @@ kt_status kt__peers_open(kt__peers **out, kt_error *err) {
     return KT_OK;
 }
 
+kt_status kt__peers_plan(int rank, int size, kt__peers **out, kt_error *err) {
+    *out = kt__calloc(1, sizeof **out);
+    if (!*out) return kt__fail_nomem(err, "planned processes", sizeof **out);
+    (*out)->transport = kt__transport_nowhere();
+    (*out)->state = kt__nowhere_create(rank, size);
+    if ((*out)->state) return KT_OK;
+    kt__free(*out);
+    *out = NULL;
+    return kt__fail_nomem(err, "planned processes", 0);
+}
+
 /* MPI's threads and handlers stay: its library is never unloaded. */
 void kt__peers_close(kt__peers *p) {
     if (!p) return;
@@ -102,15 +115,34 @@ const char *kt__peers_host(const kt__peers *p, int rank) {
     return p->transport->host(p->state, rank);
 }
 
+kt__traffic kt__peers_traffic(const kt__peers *p) {
+    return p->traffic;
+}
+
+static void count_sent(kt__peers *p, int n, size_t bytes) {
+    p->traffic.messages += (uint64_t)n;
+    p->traffic.sent_bytes += (uint64_t)n * bytes;
+}
+
 void kt__peers_gather(kt__peers *p, void *buf, const size_t *at) {
+    int me = kt__peers_rank(p), n = kt__peers_size(p);
+    size_t own = at[me + 1] - at[me];
+    p->traffic.exchanges++;
+    p->traffic.received_bytes += at[n] - at[0] - own;
+    count_sent(p, own ? n - 1 : 0, own);
     if (!p->failed) p->failed = !p->transport->gather(p->state, buf, at, p->why);
 }
 
 void kt__peers_broadcast(kt__peers *p, void *buf, size_t n) {
+    if (kt__peers_rank(p) == 0)
+        count_sent(p, kt__peers_size(p) - 1, n);
+    else
+        p->traffic.received_bytes += n;
     if (!p->failed) p->failed = !p->transport->broadcast(p->state, buf, n, p->why);
 }
 
 void kt__peers_post(kt__peers *p, int rank, const void *buf, size_t n) {
+    count_sent(p, 1, n);
     if (!p->failed) p->failed = !p->transport->post(p->state, rank, buf, n, p->why);
 }
 
@@ -121,6 +153,7 @@ int kt__peers_look(kt__peers *p, size_t *n) {
 }
 
 void kt__peers_take(kt__peers *p, int rank, void *buf, size_t n) {
+    p->traffic.received_bytes += n;
     if (!p->failed) p->failed = !p->transport->take(p->state, rank, buf, n, p->why);
 }
 

@@ -21,6 +21,16 @@ kt_status kt__peers_open(kt__peers **out, kt_error *err) KT_CHECKED;
 /* Waits for the others to close, or, after a failure, ends the job. NULL is allowed. */
 void kt__peers_close(kt__peers *peers);
 
+/* As process `rank` of `size`, without any others: what it would send and get is counted, and nothing is sent. */
+kt_status kt__peers_plan(int rank, int size, kt__peers **out, kt_error *err) KT_CHECKED;
+
+/* What this process has sent the others and got of them since it joined. */
+typedef struct kt__traffic {
+    uint64_t exchanges; /* in which it had to wait for others */
+    uint64_t messages, sent_bytes, received_bytes;
+} kt__traffic;
+kt__traffic kt__peers_traffic(const kt__peers *peers);
+
 int kt__peers_rank(const kt__peers *peers);
 int kt__peers_size(const kt__peers *peers);
 const char *kt__peers_host(const kt__peers *peers, int rank);
