@@ -319,6 +319,18 @@ check("ends and suppressed tokens", (k.keys["kentang.eos_ids"], k.keys["tokenize
 k = convert(fresh("gemma4-experts")[0])
 check("heads of each layer", k.keys["gemma4.attention.head_count_kv"], [4] * 5 + [2] * 2)
 check("values of keys", [(f"blk.{i}.attn_v.weight" in k.tensors) for i in range(7)], [True] * 5 + [False] * 2)
+# chunks
+k = convert(fresh("llama4")[0])
+check("chunks, temperature and experts", [k.keys["llama4." + name] for name in (
+    "attention.sliding_window", "attention.temperature_length", "feed_forward_length", "expert_feed_forward_length", "interleave_moe_layer_step")],
+      [24, 16, 512, 96, 2])
+check("transposed experts", [k.tensors[f"blk.1.ffn_{name}_exps.weight"][0] for name in ("gate", "up", "down")], [(256, 96, 5)] * 2 + [(96, 256, 5)])
+check("experts in some layers", [(f"blk.{i}.ffn_up_shexp.weight" in k.tensors, f"blk.{i}.ffn_up.weight" in k.tensors) for i in range(5)],
+      [(i % 2 == 1, i % 2 == 0) for i in range(5)])
+k = convert(fresh("llama4-text")[0])
+check("what the format implies is not said", [name for name in ("sliding_window", "temperature_scale", "temperature_length")
+                                              if "llama4.attention." + name in k.keys], [])
+check("no chunks", convert(fresh("llama4-plain")[0]).keys["llama4.attention.sliding_window"], 0)
 # streams, and gates that count where they stand out
 k = convert(fresh("gemma3n")[0])
 check("streams", (k.keys["gemma3n.altup.num_inputs"], k.tensors["altup_proj.weight"][0], k.keys["gemma3n.feed_forward_length"]),

@@ -357,6 +357,13 @@ refused("rotated more than whole", "partial_rotary_factor", lambda: edit(
 refused("a layer's own embeddings of another width", "by config.json it is", lambda: edit("config.json", text_config__hidden_size_per_layer_input=64))
 fresh(models.write, models.MODELS["gemma4-experts"])
 refused("more experts used than gemma4 has", "top_k_experts", lambda: edit("config.json", top_k_experts=6))
+fresh(models.write, {**models.MODELS["llama4-text"], "files": 1})
+refused("another layer without rotation", "no_rope_layers", lambda: edit("config.json", no_rope_layers=[1, 1, 0, 1, 1]))
+refused("chunks in every layer", "no_rope_layers", lambda: edit("config.json", layer_types=["chunked_attention"] * 5))
+refused("experts in other layers", "moe_layers", lambda: edit("config.json", moe_layers=[0, 2]))
+refused("heads that are not normed", "use_qk_norm", lambda: edit("config.json", use_qk_norm=False))
+refused("experts that are not transposed", "by config.json it is [5, 256, 192]", lambda: rewrite(
+    "model.layers.1.feed_forward.experts.gate_up_proj", lambda d, b, s: (d, b, [5, 192, 256])))
 fresh(models.write, {**models.MODELS["bitnet-packed"], "files": 1})
 DOWN = "model.layers.1.mlp.down_proj.weight"
 refused("no factor", DOWN + "_scale' is missing", lambda: rewrite(DOWN + "_scale", lambda d, b, s: None))

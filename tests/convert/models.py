@@ -10,6 +10,7 @@ import bitnet
 import folders
 import gemma3n
 import gemma4
+import llama4
 import mamba
 import mixtures
 
@@ -246,6 +247,20 @@ MODELS |= {
                          "num_attention_heads", "num_key_value_heads", "intermediate_size", "max_position_embeddings", "mlp_hidden_act"],
                    config={**NEMOTRON, "hybrid_override_pattern": "MMM", "num_heads": 8, "head_dim": 48, "state_size": 32, "rms_norm": True}),
 }
+LLAMA4 = {"head_dim": 32, "intermediate_size": 96, "intermediate_size_mlp": FF, "num_local_experts": 5, "num_experts_per_tok": 1}
+SCOUT = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0, "original_max_position_embeddings": 64}
+MODELS |= {
+    "llama4": spec("Llama4ForConditionalGeneration", "llama4", layers=5, pre="gpt-4o", theta=500000.0, eps=1e-5, files=2, experts=(5, 1), ff=96,
+                   rope=SCOUT, wrap="language_model.", nested=("llama4", "llama4_text"),
+                   config={**LLAMA4, "attention_chunk_size": 24, "no_rope_layers": [1, 1, 1, 0, 1], "interleave_moe_layer_step": 2, "moe_layers": [1, 3],
+                           "use_qk_norm": True, "attn_temperature_tuning": 4, "floor_scale": 16, "attn_scale": 0.3}),
+    "llama4-text": spec("Llama4ForCausalLM", "llama4", layers=5, pre="gpt-4o", theta=500000.0, eps=1e-5, experts=(5, 2), ff=96,
+                        config={**LLAMA4, "num_experts_per_tok": 2, "interleave_moe_layer_step": 1,
+                                "layer_types": ["chunked_attention"] * 3 + ["full_attention", "chunked_attention"]}),
+    "llama4-plain": spec("Llama4ForCausalLM", "llama4", layers=4, pre="gpt-4o", theta=500000.0, eps=1e-5, tied=True, experts=(128, 1), ff=32, dtype="F32",
+                         config={**LLAMA4, "intermediate_size": 32, "num_local_experts": 128, "use_qk_norm": False, "attention_chunk_size": None,
+                                 "no_rope_layers": [1] * 4, "layer_types": ["full_attention"] * 4}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -320,6 +335,8 @@ def weights(m, seed):
         return {"gemma3n": gemma3n, "gemma4": gemma4}[m["kind"]].weights(m, D, FF, seed)
     if m["kind"] == "mamba":
         return mamba.weights(m, D, seed)
+    if m["kind"] == "llama4":
+        return llama4.weights(m, D, FF, seed)
     rng = np.random.default_rng(seed)
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
     post_only = m["kind"] in ("exaone4", "olmo2")
@@ -417,7 +434,7 @@ def config(m, n_tokens):
              "Qwen3ForCausalLM": "qwen3", "Qwen3Model": "qwen3", "Qwen3ForSequenceClassification": "qwen3",
              "Gemma3TextModel": "gemma3_text", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
              "Gemma3ForConditionalGeneration": "gemma3", "Gemma3nForConditionalGeneration": "gemma3n", "Gemma4ForConditionalGeneration": "gemma4",
-             "Gemma4ForCausalLM": "gemma4_text", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
+             "Gemma4ForCausalLM": "gemma4_text", "Llama4ForCausalLM": "llama4_text", "Llama4ForConditionalGeneration": "llama4", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
@@ -802,8 +819,8 @@ def states(m, w, ids, both=False):
 
 def logits(m, w, ids):
     """Of the last token."""
-    if m["kind"] in ("gemma3n", "gemma4", "mamba"):
-        return {"gemma3n": gemma3n, "gemma4": gemma4, "mamba": mamba}[m["kind"]].logits(m, w, ids)
+    if m["kind"] in ("gemma3n", "gemma4", "mamba", "llama4"):
+        return {"gemma3n": gemma3n, "gemma4": gemma4, "mamba": mamba, "llama4": llama4}[m["kind"]].logits(m, w, ids)
     w = bitnet.made(m, w) if m["kind"] == "bitnet" else w
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]

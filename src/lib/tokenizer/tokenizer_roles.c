@@ -12,6 +12,7 @@ typedef struct known_text {
 /* In order of preference within a role. */
 static const known_text known[] = {
     {KT__ROLE_EOT, "<|eot_id|>", true},
+    {KT__ROLE_EOT, "<|eot|>", true}, /* Llama 4 */
     {KT__ROLE_EOT, "<|im_end|>", true},
     {KT__ROLE_EOT, "<|end|>", true},
     {KT__ROLE_EOT, "<end_of_turn>", true},
@@ -22,6 +23,7 @@ static const known_text known[] = {
     {KT__ROLE_EOT, "<｜end▁of▁sentence｜>", true},
     {KT__ROLE_EOT, "<end_of_utterance>", true},
     {KT__ROLE_EOM, "<|eom_id|>", true},
+    {KT__ROLE_EOM, "<|eom|>", true},
     {KT__ROLE_FIM_PRE, "<|fim_prefix|>", false},
     {KT__ROLE_FIM_PRE, "<fim_prefix>", false},
     {KT__ROLE_FIM_PRE, "<fim-prefix>", false},

@@ -216,13 +216,10 @@ static void take_class(kt__hf_config *c, const arch_class *class) {
 static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
         const char *whole, *text;
-    } presets[] = {{"gemma3", "gemma3_text"},
-                   {"gemma3n", "gemma3n_text"},
-                   {"gemma4", "gemma4_text"},
-                   {"gemma4_unified", "gemma4_unified_text"},
-                   {"mistral3", "mistral"},
-                   {"qwen3_5", "qwen3_5_text"},
-                   {"qwen3_5_moe", "qwen3_5_moe_text"}};
+    } presets[] = {{"gemma3", "gemma3_text"},   {"gemma3n", "gemma3n_text"},
+                   {"gemma4", "gemma4_text"},   {"gemma4_unified", "gemma4_unified_text"},
+                   {"llama4", "llama4_text"},   {"mistral3", "mistral"},
+                   {"qwen3_5", "qwen3_5_text"}, {"qwen3_5_moe", "qwen3_5_moe_text"}};
     const char *type = json_string_value(json_object_get(text, "model_type"));
     for (size_t i = 0; i < sizeof presets / sizeof *presets && !type; i++)
         if (strcmp(presets[i].whole, c->model_type) == 0) type = presets[i].text;
@@ -463,9 +460,10 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
         kt__gguf_put_u32(w, key_name(c, "attention.key_length", key), (uint32_t)c->head_dim);
         kt__gguf_put_u32(w, key_name(c, "attention.value_length", key), (uint32_t)c->head_dim);
     }
-    if (c->arch & (KT__HF_PERMUTED | KT__HF_PART_ROTATED))
+    if (c->arch & (KT__HF_PERMUTED | KT__HF_PART_ROTATED | KT__HF_LLAMA4))
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
     if (c->arch & (KT__HF_EXPERTS | KT__HF_NEMOTRONM)) kt__hf_experts_put(c, w);
+    if (c->arch == KT__HF_LLAMA4) kt__hf_chunks_put(c, w);
     if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
     if (c->arch == KT__HF_GEMMA4) kt__hf_kinds_put(c, w);

@@ -69,9 +69,10 @@ typedef struct kt__hf_config {
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
         attention_every, mamba_expand, mamba_inner, mamba_head, global_head_dim, n_head_kv_global,
-        n_shared_kv, d_layer_input, n_stream, d_low, step_rank;
+        n_shared_kv, d_layer_input, n_stream, d_low, step_rank, expert_step, temperature_span;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
-        rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
+        rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale,
+        temperature;
     int64_t n_rot;
     bool tied;                               /* tie_word_embeddings */
     bool ranks;                              /* a classifier is its head */
@@ -127,6 +128,11 @@ kt__hf_layer kt__hf_layer_of(const kt__hf_config *config, int64_t layer);
 kt_status kt__hf_kinds_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 kt_status kt__hf_kinds_check(const kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_kinds_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+/* config_chunks.c: chunked attention, layers that are not rotated, experts in some layers (LLAMA4). */
+/* Refuses what the format implies otherwise. */
+kt_status kt__hf_chunks_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_chunks_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_streams.c: several residual streams. */
 /* First a list of equal widths becomes one; later, what the format implies. */

@@ -11,6 +11,7 @@
 enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2 };
 
 bool kt__hf_is_dense(const kt__hf_config *c, int64_t layer) {
+    if (c->arch == KT__HF_LLAMA4) return (layer + 1) % c->expert_step != 0;
     return c->arch & KT__HF_DENSE_LEAD && layer < c->n_dense_lead;
 }
 
@@ -98,6 +99,7 @@ static kt_status check_free(const kt__hf_config *c, kt_error *err) {
 kt_status kt__hf_experts_read(kt__hf_config *c, kt_error *err) {
     if (c->n_expert_used > c->n_expert)
         return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
+    if (c->arch == KT__HF_LLAMA4) return kt__hf_chunks_read(c, err);
     if (c->n_shared > 0) c->d_ff_shared = c->n_shared * c->d_ff_expert;
     if (c->arch & KT__HF_DENSE_LEAD) return check_free(c, err);
     if (c->arch == KT__HF_GRANITEMOE) return KT_OK; /* its class has shares of the chosen alone */

@@ -95,13 +95,13 @@ static void fill_llama3(kt__hf_config *c, const json_t *rope) {
     double orig = rope_number(rope, "original_max_position_embeddings"),
            factor = c->rope.factor > 0.0 ? c->rope.factor : 8.0;
     if (!(low > 0.0)) low = 1.0;
-    if (!(high > low)) high = low + 3.0;
+    if (!(high >= low)) high = low + 3.0; /* Llama 4 has both alike: nothing is between */
     if (!(orig > 0.0)) orig = 8192.0;
     c->rope.n_factors = (int)(c->head_dim / 2);
     for (int i = 0; i < c->rope.n_factors; i++) {
         double wave = 2.0 * 3.14159265358979323846 *
                       kt__pow(c->rope_theta, 2.0 * i / (double)c->head_dim);
-        double smooth = (orig / wave - low) / (high - low);
+        double smooth = high > low ? (orig / wave - low) / (high - low) : 1.0;
         double divisor = wave < orig / high  ? 1.0
                          : wave > orig / low ? factor
                                              : 1.0 / ((1.0 - smooth) / factor + smooth);

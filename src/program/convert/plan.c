@@ -165,7 +165,7 @@ static bool is_of_other_kind(const kt__hf_config *c, const map_row *row, int64_t
  * the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
-    if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
+    if (c->arch & KT__HF_SOME_EXPERTS && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
     if (c->arch == KT__HF_GEMMA4) return is_of_other_kind(c, row, layer);

@@ -177,34 +177,50 @@ kt_status kt__plan_add_each(planner *p, const map_row *row, int64_t layer) {
 
 /* ---- all experts in one tensor ---- */
 
-bool kt__plan_is_stacked(kt__change change) {
-    return change == KT__CHANGE_WHOLE || change == KT__CHANGE_LOW || change == KT__CHANGE_HIGH;
+static bool is_half_of_stack(kt__change change) {
+    return change == KT__CHANGE_LOW || change == KT__CHANGE_HIGH ||
+           change == KT__CHANGE_TURNED_LOW || change == KT__CHANGE_TURNED_HIGH;
 }
 
-/* Each expert's rows, or half of them, as a part. */
+static bool is_turned_stack(kt__change change) {
+    return change == KT__CHANGE_TURNED_WHOLE || change == KT__CHANGE_TURNED_LOW ||
+           change == KT__CHANGE_TURNED_HIGH;
+}
+
+bool kt__plan_is_stacked(kt__change change) {
+    return change == KT__CHANGE_WHOLE || is_half_of_stack(change) || is_turned_stack(change);
+}
+
+/* Each expert's rows, or half of them, as a part; of a transposed matrix its columns. */
 static void cut_parts(const kt__st_tensor *source, const kt__shard *shard, kt__planned *t) {
-    uint64_t rows = (uint64_t)t->part_rows, step = t->change == KT__CHANGE_WHOLE ? rows : 2 * rows;
+    bool half = is_half_of_stack(t->change), turned = is_turned_stack(t->change);
+    uint64_t rows = (uint64_t)t->part_rows, step = half ? 2 * rows : rows;
     size_t row = kt__type_row_bytes(source->type, t->n_cols);
-    uint64_t skip = t->change == KT__CHANGE_HIGH ? rows : 0;
+    bool high = t->change == KT__CHANGE_HIGH || t->change == KT__CHANGE_TURNED_HIGH;
+    uint64_t skip = high ? rows * (turned ? kt__type_row_bytes(source->type, 1) : row) : 0;
     for (uint64_t e = 0; e < t->ne[2]; e++) {
         t->parts[e] = kt__plan_source_of(source, shard);
-        t->parts[e].begin += (e * step + skip) * row;
+        t->parts[e].begin += e * step * row + skip;
     }
     t->source = t->parts[0];
 }
 
 static kt_status check_stack(const planner *p, const kt__st_tensor *source, const kt__shard *shard,
                              const kt__planned *t) {
-    uint64_t rows = t->ne[1] * (t->change == KT__CHANGE_WHOLE ? 1 : 2);
+    uint64_t rows = t->ne[1] * (is_half_of_stack(t->change) ? 2 : 1), cols = t->ne[0];
     char got[120];
+    if (is_turned_stack(t->change)) {
+        cols = rows;
+        rows = t->ne[0];
+    }
     if (source->n_dims == 3 && source->shape[0] == t->ne[2] && source->shape[1] == rows &&
-        source->shape[2] == t->ne[0])
+        source->shape[2] == cols)
         return kt__plan_check_dtype(p, source, shard);
     kt__plan_show_shape(source, got);
     return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
                        "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRIu64
                        ", %" PRIu64 ", %" PRIu64 "]",
-                       source->name, got, t->ne[2], rows, t->ne[0]);
+                       source->name, got, t->ne[2], rows, cols);
 }
 
 kt_status kt__plan_add_stacked(planner *p, const map_row *row, int64_t layer) {

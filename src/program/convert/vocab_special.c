@@ -13,7 +13,7 @@ static const struct {
 enum { N_SPECIAL = sizeof special_names / sizeof *special_names };
 
 /* Texts that end a turn: a second end id of the model that has one is its eot. */
-static const char *const turn_ends[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
+static const char *const turn_ends[] = {"<|eot_id|>",    "<|eot|>",         "<|im_end|>", "<|end|>",
                                         "<end_of_turn>", "<|end_of_turn|>", "<turn|>"};
 
 /* ---- ids ---- */

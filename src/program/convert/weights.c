@@ -97,22 +97,44 @@ static kt_status read_parts(const kt__planned *t, int64_t begin, int64_t end, ch
     return status;
 }
 
-/* Rows of transposed parts: part h is [n_cols][part_rows] in the folder. */
-static kt_status read_transposed(const kt__planned *t, int64_t begin, int64_t end, char *raw,
-                                 kt_error *err) {
-    size_t size = kt__type_row_bytes(t->source.type, 1);
-    size_t block = (size_t)t->n_cols * (size_t)t->part_rows * size;
-    char *part = kt__malloc(block);
-    kt_status status = part ? KT_OK : kt__fail_nomem(err, "a part", block);
-    for (int64_t at = begin, n; at < end && status == KT_OK; at += n) {
-        int64_t first = at % t->part_rows;
-        n = t->part_rows - first < end - at ? t->part_rows - first : end - at;
-        status = kt__weight_read(&t->parts[at / t->part_rows], 0, part, block, err);
-        for (int64_t r = first; r < first + n && status == KT_OK; r++)
-            for (int64_t i = 0; i < t->n_cols; i++, raw += size)
-                memcpy(raw, part + (size_t)(i * t->part_rows + r) * size, size);
+/* Floats between a column and the next one of a part that the folder has transposed; 0: it has not. */
+static int64_t turned_stride(const kt__planned *t) {
+    switch (t->change) {
+    case KT__CHANGE_KEYS:
+    case KT__CHANGE_TURNED_WHOLE: return t->part_rows;
+    case KT__CHANGE_TURNED_LOW:
+    case KT__CHANGE_TURNED_HIGH: return 2 * t->part_rows; /* gate, then up */
+    default: return 0;
     }
-    kt__free(part);
+}
+
+enum { STRIP = 512 }; /* rows of a transposed part that are read at once, of one column */
+
+/* Rows [first, first + n) of one part. */
+static kt_status read_turned_rows(const kt__planned *t, int64_t part, int64_t first, int64_t n,
+                                  char *raw, kt_error *err) {
+    size_t size = kt__type_row_bytes(t->source.type, 1), row = (size_t)t->n_cols * size;
+    char strip[STRIP * sizeof(float)];
+    kt_status status = KT_OK;
+    for (int64_t i = 0; i < t->n_cols && status == KT_OK; i++) {
+        uint64_t at = (uint64_t)(i * turned_stride(t) + first) * size;
+        status = kt__weight_read(&t->parts[part], at, strip, (size_t)n * size, err);
+        for (int64_t r = 0; r < n && status == KT_OK; r++)
+            memcpy(raw + (size_t)r * row + (size_t)i * size, strip + (size_t)r * size, size);
+    }
+    return status;
+}
+
+static kt_status read_turned(const kt__planned *t, int64_t begin, int64_t end, char *raw,
+                             kt_error *err) {
+    size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
+    kt_status status = KT_OK;
+    for (int64_t at = begin, n; at < end && status == KT_OK; at += n, raw += (size_t)n * row) {
+        int64_t first = at % t->part_rows, left = t->part_rows - first;
+        n = left < end - at ? left : end - at;
+        if (n > STRIP) n = STRIP;
+        status = read_turned_rows(t, at / t->part_rows, first, n, raw, err);
+    }
     return status;
 }
 
@@ -172,7 +194,7 @@ static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, voi
                            kt_error *err) {
     size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
-    if (t->change == KT__CHANGE_KEYS) return read_transposed(t, begin, end, raw, err);
+    if (turned_stride(t)) return read_turned(t, begin, end, raw, err);
     if (t->change == KT__CHANGE_PACKED) return kt__ternary_unpack(t, begin, end, raw, err);
     if (t->parts) return read_parts(t, begin, end, raw, err);
     if (t->scales.name) return read_blocks(t, begin, end, raw, err);
