@@ -390,7 +390,7 @@ KT_API void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out)
 
 /* One of a list; the deltas of several are added one after the other. */
 typedef struct kt_adapter_use {
-    kt_adapter *adapter;
+    kt_adapter *adapter; /* opened for the model, or for another opening of the same file */
     float scale; /* 1: as it was trained; 0: without it */
 } kt_adapter_use;
 
@@ -434,7 +434,8 @@ typedef struct kt_recall_info {
     uint8_t id[16];  /* a hash of all that answers with it depend on */
 } kt_recall_info;
 
-/* An empty one. params NULL: the default. Close it before its model. */
+/* An empty one, for this model and other openings of the same file. params NULL: the default. Close
+ * it before its model. */
 KT_API kt_status KT_CHECKED kt_recall_open(kt_model *model, const kt_recall_params *params,
                                            kt_recall **out, kt_error *err);
 /* recall and these; what pairs points to is copied. KT_E_ARG: a token that the vocabulary does not

@@ -450,6 +450,62 @@ static void test_time(void **state) {
 
 /* ---- refusals ---- */
 
+static void eval_with(world *w, kt_adapter *adapter, float *out) {
+    kt_error err;
+    kt_seq *seq;
+    int32_t ids[N_TOK];
+    const kt_adapter_use use = {adapter, 1.0f};
+    fill_ids(ids, N_TOK, w->n_vocab, 1);
+    die_on(kt_seq_open(w->engine, &seq, &err), &err);
+    die_on(kt_seq_set_adapters(seq, &use, 1, &err), &err);
+    const kt_eval_item item = {seq, ids, N_TOK, out};
+    die_on(kt_engine_eval(w->engine, &item, 1, &err), &err);
+    kt_seq_close(seq);
+}
+
+/* An adapter fits every opening of its model's file, in other contexts with other kernels too. */
+static void test_other_openings(void **state) {
+    static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
+    (void)state;
+    make_files(&fixtures[0]);
+    kt_engine_params ep = small_engine(64);
+    world first = world_open("ref", 1, &ep), second = world_open(NULL, 2, &ep);
+    eval_with(&second, second.adapters[ALL_A], want);
+    eval_with(&second, first.adapters[ALL_A], got);
+    assert_memory_equal(want, got, N_TOK * (size_t)second.n_vocab * sizeof(float));
+    world_close(&second);
+    world_close(&first);
+    remove_files();
+}
+
+/* Of the same shape, with other weights. */
+static void expect_other_model_refused(world *w) {
+    char path[200], command[1024];
+    kt_error err;
+    kt_model *model;
+    kt_adapter *adapter;
+    kt_request *req;
+    int32_t ids[2] = {1, 2};
+    kt_request_params r = kt_request_params_default();
+    snprintf(path, sizeof path, "%s/other.gguf", dir);
+    snprintf(command, sizeof command,
+             "'%s/kentang' synth --preset %s --quant %s --seed 4 '%s' >/dev/null 2>&1",
+             KT_BINARY_DIR, fixtures[0].preset, fixtures[0].quant, path);
+    assert_int_equal(system(command), 0);
+    die_on(kt_model_open(w->ctx, path, NULL, &model, &err), &err);
+    die_on(kt_adapter_open(model, file_of(ALL_A), &adapter, &err), &err);
+    const kt_adapter_use use = {adapter, 1.0f};
+    r.ids = ids;
+    r.n_ids = 2;
+    r.adapters = &use;
+    r.n_adapters = 1;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "another model"));
+    kt_adapter_close(adapter);
+    kt_model_close(model);
+    unlink(path);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     kt_error err;
@@ -475,21 +531,18 @@ static void test_refusals(void **state) {
     assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
     many[0].adapter = NULL;
     assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
-    world other = world_open(NULL, 1, &ep);
-    many[0] = (kt_adapter_use){other.adapters[0], 1.0f};
-    assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
-    assert_non_null(strstr(err.message, "another model"));
-    world_close(&other);
+    expect_other_model_refused(&w);
     world_close(&w);
     remove_files();
 }
 
 int main(void) {
     enum { N = sizeof fixtures / sizeof fixtures[0] };
-    struct CMUnitTest tests[N + 6] = {
+    struct CMUnitTest tests[N + 7] = {
         cmocka_unit_test(test_prefixes),  cmocka_unit_test(test_preempted),
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_time),      cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_time),      cmocka_unit_test(test_other_openings),
+        cmocka_unit_test(test_refusals)};
     static char names[N][64];
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "%s %s", fixtures[i].preset, fixtures[i].quant);
@@ -497,7 +550,7 @@ int main(void) {
             const void *in;
             void *out;
         } arg = {.in = &fixtures[i]};
-        tests[6 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
+        tests[7 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
     }
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "answer/logprobs.h"
+#include "context/fingerprint.h"
 
 enum { N_MAX = 8192, MOST = 1 << 20, MOST_DIMS = 1 << 16, SEED = 0x5245434c /* of ids */ };
 
@@ -251,7 +252,7 @@ void kt_recall_get_info(const kt_recall *r, kt_recall_info *out) {
 }
 
 bool kt__recall_is_of(const kt_recall *r, const kt_model *model) {
-    return r->model == model;
+    return kt__model_is_same(r->model, model);
 }
 
 /* ---- the search ---- */

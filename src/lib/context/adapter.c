@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/fingerprint.h"
 #include "context/join.h"
 #include "model/lora_file.h"
 
@@ -164,7 +165,7 @@ void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out) {
 
 static kt_status check_use(const kt_model *model, const kt_adapter_use *use, kt_error *err) {
     if (!use->adapter) return kt__fail(err, KT_E_ARG, "an adapter in the list is NULL");
-    if (use->adapter->model != model)
+    if (!kt__model_is_same(use->adapter->model, model))
         return kt__fail(err, KT_E_ARG, "the adapter %s was opened for another model",
                         use->adapter->name);
     if (!isfinite(use->scale) || fabsf(use->scale) > KT_ADAPTER_SCALE_MAX)

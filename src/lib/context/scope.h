@@ -6,7 +6,7 @@
 #define KT_CONTEXT_SCOPE_H
 
 #include "context/adapter.h"
-#include "context/fingerprint.h"
+#include "context/kv_binding.h"
 
 typedef struct kt__scope kt__scope;
 

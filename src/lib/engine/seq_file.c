@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "context/join.h"
-#include "context/fingerprint.h"
+#include "context/kv_binding.h"
 #include "requests/inbox.h"
 #include "context/model.h"
 #include "requests/seq.h"

@@ -291,12 +291,7 @@ static kt_status count_places(kt__served *s, int *n, kt_error *err) {
     kt__place_asked asked = asked_of(s, 0, 1);
     kt_status status = KT_OK;
     *n = kt_ctx_n_ranks(s->models->ctx) > 1 ? 1 : (int)s->config->contexts;
-    if (s->config->learn && *n > 1)
-        return kt__fail(err, KT_E_ARG,
-                        "%s: what is learned holds for one context: set contexts = 1, or "
-                        "learning.enabled = false",
-                        s->name);
-    if (!*n && !s->config->learn) status = kt__place_tuned_contexts(&asked, n, err);
+    if (!*n) status = kt__place_tuned_contexts(&asked, n, err);
     if (*n < 1) *n = 1;
     if (*n > MAX_PLACES) *n = MAX_PLACES;
     return status;
@@ -715,6 +710,7 @@ kt_status kt__served_adapters(kt__served *s, const kt_engine *engine, const kt__
 
 /* ---- learners ---- */
 
+/* They compute with the first place; what they serve is of the file, and holds in every place. */
 kt_status kt__served_learner(kt__served *s, const kt__config *config, const char *name, bool make,
                              kt_learner **out, kt_error *err) {
     return kt__learner_table_get(s->learners, config, s->name, s->places[0].engine, name, make, out,

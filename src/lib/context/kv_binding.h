@@ -1,0 +1,17 @@
+/* What K/V belongs to: a model's fingerprint, and with it the options that change the numbers.
+ *
+ * Owns: the bytes that sessions and blocks on disk are bound to. Any thread. */
+#ifndef KT_CONTEXT_KV_BINDING_H
+#define KT_CONTEXT_KV_BINDING_H
+
+#include "context/adapter.h"
+#include "context/types.h"
+
+/* The bytes that the K/V of this engine depends on besides the tokens: kt_model_fingerprint, RoPE
+ * options, K/V type and shape, KENTANG_NUMERICS, exactness, and the adapters (or NULL) that it is
+ * computed with. For kt__kv_key_root (with a scope after it) and for files. */
+enum { KT__KV_BINDING_BYTES = 128 };
+kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
+                                uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) KT_CHECKED;
+
+#endif
