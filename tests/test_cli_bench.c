@@ -113,6 +113,24 @@ static void test_lists_of_batches_and_forms(void **state) {
     json_decref(rows);
 }
 
+static double total_ms(const json_t *row, const char *phase) {
+    const json_t *of = json_object_get(json_object_get(row, "profile"), phase);
+    return json_real_value(json_object_get(of, "total_ms"));
+}
+
+/* Each test's own: a prompt decodes nothing, and a step computes no prompt. */
+static void test_profile(void **state) {
+    (void)state;
+    json_t *rows = bench_json("--preset tiny-llama -p 16 -n 8 -t 2 -r 2 --no-limits --profile "
+                              "-o json");
+    const json_t *pp = json_array_get(rows, 0), *tg = json_array_get(rows, 1);
+    assert_true(total_ms(pp, "prefill") > 0 && total_ms(pp, "decode") == 0);
+    assert_true(total_ms(tg, "decode") > 0 && total_ms(tg, "prefill") == 0);
+    const json_t *threads = json_object_get(json_object_get(tg, "profile"), "threads");
+    assert_int_equal(json_array_size(json_object_get(threads, "decode_ms")), 2);
+    json_decref(rows);
+}
+
 static void test_table_and_csv(void **state) {
     (void)state;
     process p = bench_ok("-p 8 -n 4 -t 1 -r 1 --no-limits");
@@ -164,6 +182,7 @@ int main(void) {
         cmocka_unit_test(test_share_of_the_limit),
         cmocka_unit_test(test_float_weights_have_no_integer_limit),
         cmocka_unit_test(test_lists_of_batches_and_forms),
+        cmocka_unit_test(test_profile),
         cmocka_unit_test(test_table_and_csv),
         cmocka_unit_test(test_errors_name_the_option),
     };

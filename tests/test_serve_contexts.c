@@ -10,7 +10,7 @@
 #include "serve_reply.h"
 
 #define ASKED "Where is the blue ladder?"
-#define RIGHT "The blue ladder is behind the old mill."
+#define RIGHT "The blue ladder is in the old mill."
 
 typedef struct pair {
     world w;

@@ -16,7 +16,6 @@
 #include "term/cli.h"
 #include "setup/constraint_opts.h"
 #include "setup/model_name.h"
-#include "cli/profile_report.h"
 #include "setup/learn_opts.h"
 #include "term/progress.h"
 #include "setup/sampling_opts.h"
@@ -26,6 +25,7 @@
 #include "term/interrupt.h"
 #include "setup/setting_opts.h"
 #include "term/options.h"
+#include "term/profile_report.h"
 
 /* ---- what is kept between two runs: a session file ---- */
 
@@ -310,10 +310,8 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
 }
 
 static kt__profile_report get_profile(const kt__session *s, double wall_ms) {
-    kt__profile_report report = {
-        .engine = s->engine, .wall_ms = wall_ms, .decode_bytes = s->info.decode_bytes};
-    kt_engine_get_profile(s->engine, &report.profile);
-    if (wall_ms < 0) report.wall_ms = report.profile.total_ms;
+    kt__profile_report report;
+    kt__profile_report_of(s->engine, "profile", wall_ms, s->info.decode_bytes, &report);
     return report;
 }
 

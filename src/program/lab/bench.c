@@ -22,6 +22,7 @@
 #include "kernels/dispatch.h"
 #include "host/page_use.h"
 #include "lab/percentile.h"
+#include "term/profile_report.h"
 #include "term/safe_text.h"
 
 enum {
@@ -45,7 +46,7 @@ typedef struct bench_opts {
     const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads, *ubatches, *kv_modes;
     int32_t n_runs;
     int format;
-    bool no_limits;
+    bool no_limits, profile;
 } bench_opts;
 
 #define AT(member) offsetof(bench_opts, member)
@@ -103,6 +104,10 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ON,
      .at = AT(no_limits),
      .help = "do not measure the machine: no temporary file, no share of the limit"},
+    {.name = "profile",
+     .kind = KT__OPT_ON,
+     .at = AT(profile),
+     .help = "where the time of each test's runs went, by part, layer and thread"},
 };
 
 /* ---- what to measure ---- */
@@ -374,24 +379,41 @@ static uint64_t major_faults(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
 }
 
+/* On stderr, and for JSON. */
+static void take_profile(const bench *b, double wall_s, kt__bench_row *row) {
+    char name[64], title[96];
+    kt__profile_report report;
+    kt_model_info info;
+    kt_model_get_info(b->subject->model, &info);
+    kt__bench_test_name(&row->test, name, sizeof name);
+    snprintf(title, sizeof title, "profile of %s, %d runs", name, row->n_runs);
+    kt__profile_report_of(b->streams.engine, title, 1000 * wall_s, info.decode_bytes, &report);
+    kt__profile_print(&report);
+    row->profile = kt__profile_json(&report);
+}
+
 /* One run to warm up (page cache, page tables, branch predictors, clock), then the runs that count;
  * each begins with the same tokens in the sequence. */
 static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     const kt__bench_test *test = &row->test;
     kt_status status;
     double seconds, n_tok = test->n_prompt ? test->n_prompt : test->n_gen * test->n_streams;
+    double wall_s = 0;
     kt__noise before, after;
     KT__TRY(prepare_engine(b, test, err));
     KT__TRY(
         run_once(b, test, test->n_gen < WARM_DECODE ? test->n_gen : WARM_DECODE, &seconds, err));
     KT__TRY(kt__bench_streams_set_depth(&b->streams, test->n_depth, err));
+    kt_engine_profile_enable(b->streams.engine, b->opts->profile);
     uint64_t faults = major_faults();
     kt__noise_read(&before);
     for (row->n_runs = 0; row->n_runs < b->opts->n_runs; row->n_runs++) {
         KT__TRY(run_once(b, test, test->n_gen, &seconds, err));
         row->tok_s[row->n_runs] = n_tok / seconds;
+        wall_s += seconds;
     }
     kt__noise_read(&after);
+    if (b->opts->profile) take_profile(b, wall_s, row);
     kt__noise_between(&before, &after, &row->noise);
     row->major_faults = major_faults() - faults;
     row->load_1min = before.load_1min;
@@ -542,6 +564,11 @@ out:
     return status;
 }
 
+static void free_rows(kt__bench_report *r) {
+    for (int i = 0; i < r->n_rows; i++) json_decref(r->rows[i].profile);
+    kt__free(r->rows);
+}
+
 static int bench_all(bench_opts *o) {
     kt_status status;
     kt_error err = {0};
@@ -560,7 +587,7 @@ static int bench_all(bench_opts *o) {
     if (code == 0) KT__TRY(kt__bench_write_report(&o->report, reports, n, &err));
 out:
     if (status != KT_OK) code = kt__cli_fail("bench", &err);
-    for (int i = 0; i < n; i++) kt__free(reports[i].rows);
+    for (int i = 0; i < n; i++) free_rows(&reports[i]);
     kt__free(reports);
     kt__free(models.text);
     kt__free(tiers.text);
@@ -610,6 +637,7 @@ static int bench_command(int argc, char **argv, kt__config *config) {
             "  kentang bench -m a.gguf,b.gguf --isa sse41,avx2        several models and tiers\n"
             "  kentang bench -t 1,2 -d 0,512 -b 1,4 --report speed.html        plots as well\n"
             "  kentang bench --preset llama-3.2-3b --quant q4_k_m     before a download\n"
+            "  kentang bench -m model.gguf -p 0 -d 16384 --profile    where a step's time goes\n"
             "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
             "                                      (kentang bench --server URL --help)",
     };

@@ -5,6 +5,7 @@
 #ifndef KT_LAB_BENCH_H
 #define KT_LAB_BENCH_H
 
+#include <jansson.h>
 #include <kentang.h>
 
 #include "host/noise.h"
@@ -42,6 +43,7 @@ typedef struct kt__bench_row {
     kt__noise_report noise;
     double load_1min;
     uint64_t major_faults; /* pages read from disk while measuring */
+    json_t *profile;       /* NULL: not asked for; owned by who has the report */
 } kt__bench_row;
 
 /* A model with a tier. */

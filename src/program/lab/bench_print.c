@@ -84,6 +84,7 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
         kt__json_known(row->load_1min), "major_faults", (json_int_t)row->major_faults);
     if (out && more) (void)json_object_update(out, more);
     if (out && state) (void)json_object_update(out, state);
+    if (out && row->profile) (void)json_object_set(out, "profile", row->profile);
     bool ok = out && more && state;
     json_decref(more);
     json_decref(state);

@@ -1,4 +1,4 @@
-#include "cli/profile_report.h"
+#include "term/profile_report.h"
 
 #include <stdio.h>
 
@@ -25,6 +25,14 @@ static void list_stages(const kt_profile *p, stage out[N_STAGES]) {
         {"output", "output_ms", p->callback_ms, NULL},
     };
     for (int i = 0; i < N_STAGES; i++) out[i] = all[i];
+}
+
+void kt__profile_report_of(kt_engine *engine, const char *title, double wall_ms,
+                           uint64_t decode_bytes, kt__profile_report *out) {
+    *out = (kt__profile_report){.engine = engine, .wall_ms = wall_ms, .decode_bytes = decode_bytes};
+    snprintf(out->title, sizeof out->title, "%s", title);
+    kt_engine_get_profile(engine, &out->profile);
+    if (wall_ms < 0) out->wall_ms = out->profile.total_ms;
 }
 
 double kt__profile_sum_ms(const kt_profile *profile) {
@@ -140,8 +148,10 @@ void kt__profile_print(const kt__profile_report *r) {
     char name[96];
     double ms;
     list_stages(&r->profile, stages);
-    fputs("kentang: profile\n", stderr);
-    for (int i = 0; i < N_STAGES; i++) print_stage(r, &stages[i]);
+    fprintf(stderr, "kentang: %s\n", r->title);
+    for (int i = 0; i < N_STAGES; i++) {
+        if (stages[i].ms > 0) print_stage(r, &stages[i]);
+    }
     print_row(r, 0, "sum", kt__profile_sum_ms(&r->profile));
     print_row(r, 0, "wall time", r->wall_ms);
     for (size_t i = 0; i < KT__COUNT(divisions); i++) print_shares(r, i);
