@@ -1,10 +1,10 @@
 // Embeddings and rankings beside llama.cpp's, of the same file in both engines.
 //
-//   KT_PEER_DIR=DIR node tests/peer/embed.mjs [--build build] [--only TEXT]
+//   KT_PEER_DIR=DIR node tests/peer/embed.mjs [--build build] [--only TEXT] [--table]
 //
 // DIR: an installed copy of ../shared/peer. Every tiny encoder in several types, texts of 1 to 400 tokens: their cosine
 // with llama.cpp's vector of the same ids. Scores of pairs: the reranker's logit, which kentang gives as its logistic
-// function, within a bound. Exit status 1: some comparison failed.
+// function, within a bound. --table writes the largest distances to docs/MODELS.md. Exit status 1: some comparison failed.
 import {execFileSync} from "node:child_process";
 import fs from "node:fs";
 import {createRequire} from "node:module";
@@ -13,7 +13,8 @@ import path from "node:path";
 import {fileURLToPath, pathToFileURL} from "node:url";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
-const opt = {build: path.join(root, "build"), only: ""};
+const opt = {build: path.join(root, "build"), only: ""}, table = process.argv.includes("--table");
+if (table) process.argv.splice(process.argv.indexOf("--table"), 1);
 for (let i = 2; i < process.argv.length; i += 2) {
     const key = process.argv[i].replace(/^--/, "");
     if (!(key in opt) || i + 1 >= process.argv.length) {
@@ -53,6 +54,7 @@ const cosine = (a, b) => {
 };
 
 let failed = 0;
+const distances = {}; // by preset and type
 function report(good, text) {
     if (!good) failed++;
     console.log(`${good ? "PASS" : "FAIL"} ${text}`);
@@ -70,10 +72,18 @@ for (const preset of ["tiny-bert", "tiny-nomic-bert", "tiny-nomic-bert-moe", "ti
         const context = await model.createEmbeddingContext({contextSize: 512, batchSize: 512, threads: 1});
         let worst = 1;
         for (let i = 0; i < ids.length; i++) worst = Math.min(worst, cosine(mine[i], (await context.getEmbeddingFor(ids[i])).vector));
+        (distances[preset] ??= {})[quant] = 1 - worst;
         report(1 - worst <= bound, `${preset} ${quant}: ${ids.length} texts, least cosine ${worst.toFixed(7)}`);
         await model.dispose();
     }
 }
 fs.rmSync(work, {recursive: true, force: true});
+const page = path.join(root, "docs/MODELS.md");
+for (const [preset, by] of table ? Object.entries(distances) : []) {
+    const head = `| ${preset.slice("tiny-".length)} | `, figure = (x) => (x === undefined ? "" : x.toExponential(0));
+    const put = (line) => (line.startsWith(head)
+        ? `${line.split(" | ").slice(0, 2).join(" | ")} | ${figure(by.f32)} | ${figure(by.q8_0)} | ${figure(by.q4_k_m)} |` : line);
+    fs.writeFileSync(page, fs.readFileSync(page, "utf8").split("\n").map(put).join("\n"));
+}
 console.log(failed ? `${failed} failed` : "all as expected");
 process.exit(failed ? 1 : 0);

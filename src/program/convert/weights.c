@@ -97,7 +97,7 @@ static kt_status read_parts(const kt__planned *t, int64_t begin, int64_t end, ch
     return status;
 }
 
-/* Floats between a column and the next one of a part that the folder has transposed; 0: it has not. */
+/* Floats between a column and the next one of a part that lies transposed in the folder; 0: it does not. */
 static int64_t turned_stride(const kt__planned *t) {
     switch (t->change) {
     case KT__CHANGE_KEYS:
