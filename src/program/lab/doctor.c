@@ -16,6 +16,7 @@
 #include "lab/advice.h"
 #include "lab/json_number.h"
 #include "lab/machine.h"
+#include "lab/machines.h"
 #include "lab/measure.h"
 #include "kernels/dispatch.h"
 
@@ -28,7 +29,7 @@ enum {
 };
 
 typedef struct doctor_opts {
-    bool json, quick;
+    bool json, quick, mpi;
     int32_t n_threads;
     const char *model;
 } doctor_opts;
@@ -148,6 +149,22 @@ static kt_status measure_limits(report *r, kt_error *err) {
     r->measured = true;
     kt__pool_destroy(pool);
     return KT_OK;
+}
+
+static int measure_machines(const report *r, bool json) {
+    kt__pool *pool;
+    kt_error err;
+    if (kt__pool_create(r->n_threads, &pool, &err) != KT_OK) return kt__cli_fail("doctor", &err);
+    const kt__machine_asked asked = {.pool = pool,
+                                     .n_threads = r->n_threads,
+                                     .kernels = r->kernels,
+                                     .cpu = &r->cpu,
+                                     .topology = &r->topology,
+                                     .limits = &r->limits,
+                                     .json = json};
+    kt_status status = kt__machines_measure(&asked, &err);
+    kt__pool_destroy(pool);
+    return status == KT_OK ? 0 : kt__cli_fail("doctor", &err);
 }
 
 /* ---- for people ---- */
@@ -444,6 +461,10 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ON,
      .at = offsetof(doctor_opts, quick),
      .help = "measure nothing: no temporary file, an answer at once"},
+    {.name = "mpi",
+     .kind = KT__OPT_ON,
+     .at = offsetof(doctor_opts, mpi),
+     .help = "started by mpirun: measure each process' machine, and the network between them"},
     {.name = "threads",
      .brief = "t",
      .kind = KT__OPT_INT,
@@ -473,6 +494,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     report r = empty;
     kt_error err;
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
+    if (status == KT_OK && opts.mpi) return measure_machines(&r, opts.json);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
     if (status == KT_OK && opts.model) look_at_pages(&r, opts.model);
