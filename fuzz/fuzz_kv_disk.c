@@ -1,6 +1,6 @@
 /* Arbitrary bytes as a file of the disk cache, of a block and of the end after it, in every form:
  * taken or refused, never half taken. Most inputs are changes of a file that was right, some with its
- * digests made right again, so that what is behind them is reached. */
+ * digests made right again, so that what follows them is reached. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
