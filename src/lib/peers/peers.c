@@ -39,30 +39,40 @@ int kt__peers_launched(void) {
 
 /* ---- the transport ---- */
 
+/* MPI's own plug-ins look for its symbols. */
+enum { LOAD_FLAGS = RTLD_NOW | RTLD_GLOBAL };
+
+/* The one that was built with the program, else the one that is installed. */
+static void *load_found(void) {
+    void *lib = dlopen("libkentang-mpi.so", LOAD_FLAGS);
+    return lib ? lib : dlopen(KT_PRIVATE_FOLDER "/libkentang-mpi.so", LOAD_FLAGS);
+}
+
 static kt_status find_table(kt__peers *p, const char *file, kt_error *err) {
     kt__transport_fn *table;
-    p->lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL); /* MPI's own plug-ins look for its symbols */
+    p->lib = file ? dlopen(file, LOAD_FLAGS) : load_found();
     if (!p->lib) {
         const char *why = dlerror();
         return kt__fail(
             err, KT_E_UNSUPPORTED,
             "a launcher started several processes, but MPI cannot be loaded: %.150s; on Debian "
             "install kentang-mpi, or start kentang without mpirun",
-            why ? why : file);
+            why ? why : "unknown");
     }
     void *symbol = dlsym(p->lib, KT__TRANSPORT_SYMBOL);
     memcpy(&table, &symbol, sizeof table);
     p->transport = symbol ? table() : NULL;
     if (p->transport && p->transport->version == KT__TRANSPORT_VERSION) return KT_OK;
     return kt__fail(err, KT_E_UNSUPPORTED,
-                    "%s is of another version of kentang: install both of one", file);
+                    "%s is of another version of kentang: install both of one",
+                    file ? file : "libkentang-mpi.so");
 }
 
 static kt_status start_transport(kt__peers *p, kt_error *err) {
     const char *file = getenv("KENTANG_MPI");
     int given_s = number_of("KENTANG_MPI_DEADLINE");
     p->deadline_s = given_s > 0 ? given_s : DEADLINE_S;
-    KT__STEP(find_table(p, file ? file : "libkentang-mpi.so", err));
+    KT__STEP(find_table(p, file, err));
     if (!p->transport->start(&p->state, p->deadline_s, p->why))
         return kt__fail(err, KT_E_IO, "MPI does not start: %s", p->why);
     if (kt__peers_size(p) <= KT__PEERS_MAX) return KT_OK;

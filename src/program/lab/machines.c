@@ -58,7 +58,7 @@ static double median_of(double *us, int n) {
     return us[n / 2];
 }
 
-static double ping(machines *m, int to) {
+static double measure_ping(machines *m, int to) {
     double us[SMALL_ROUNDS];
     for (int i = 0; i < SMALL_ROUNDS; i++) {
         int64_t begin = kt__now_ns();
@@ -69,7 +69,7 @@ static double ping(machines *m, int to) {
     return median_of(us, SMALL_ROUNDS);
 }
 
-static double exchange(machines *m) {
+static double measure_exchange(machines *m) {
     double us[SMALL_ROUNDS];
     for (int i = 0; i < SMALL_ROUNDS; i++) {
         int64_t begin = kt__now_ns();
@@ -80,7 +80,7 @@ static double exchange(machines *m) {
 }
 
 /* Until all have all of it, and have said so. */
-static double stream(machines *m, int from) {
+static double measure_stream(machines *m, int from) {
     double us[BIG_ROUNDS];
     for (int i = 0; i < BIG_ROUNDS; i++) {
         int64_t begin = kt__now_ns();
@@ -92,10 +92,10 @@ static double stream(machines *m, int from) {
 }
 
 static void measure_link(machines *m) {
-    m->exchange_us = exchange(m);
+    m->exchange_us = measure_exchange(m);
     for (int r = 0; r < m->n; r++) {
-        m->ping_us[r] = r ? ping(m, r) : 0;
-        m->out_bytes_per_s[r] = stream(m, r);
+        m->ping_us[r] = r ? measure_ping(m, r) : 0;
+        m->out_bytes_per_s[r] = measure_stream(m, r);
     }
 }
 
