@@ -48,7 +48,12 @@ tiny-gemma2 3 q8 1,4,1
 tiny-gemma4 4 f16 2,1,2,1
 tiny-gemma3n 3 f16 auto
 tiny-gpt-oss 2 q4 -
+tiny-gpt-oss 4 f16 1,0,3,1
+tiny-qwen3moe 2 q8 -
 tiny-qwen3moe 3 f16 2,1,1
+tiny-qwen2moe 4 f16 -
+tiny-olmoe 2 f16 1,5
+tiny-llama4 3 f16 1,1,2
 tiny-llama4-c 3 q8 1,1,2
 tiny-deepseek2 2 f16 3,1
 tiny-lfm2 4 q8 1,0,3,1

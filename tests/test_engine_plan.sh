@@ -1,6 +1,7 @@
 #!/bin/sh
 # What `kentang plan` says before is what happens: messages and bytes of a token, counted through MPI's profiling interface,
-# for models of each kind, two to four processes, equal and other shares. Skipped where MPI is not installed.
+# for models of each kind, two to four processes, equal and other shares. Where experts are divided, which ones are chosen
+# decides how many there are, within a tenth. Skipped where MPI is not installed.
 # usage: test_engine_plan.sh BUILD_DIR SOURCE_DIR
 set -eu
 kentang=$1/kentang
@@ -21,16 +22,31 @@ count() { # a file, processes, shares, tokens: a line "messages bytes" of each p
         -p aab --ignore-eos --draft-max -1 --temp 0 -c 512 -t 1 --split "$3" -n "$4" >"$dir/out" 2>"$dir/err" </dev/null || fail "$preset by $2"
     cat "$1".*
 }
+# On a busy machine a prompt's batch may stop between two layers and be resumed, which is another message: up to three times.
+is_as_planned() { # processes, shares, how near
+    for attempt in 1 2 3; do
+        count "$dir/few" "$1" "$2" 4 >"$dir/of_few"
+        count "$dir/many" "$1" "$2" 24 >"$dir/of_many"
+        paste -d ' ' "$dir/of_few" "$dir/of_many" | awk '{ print ($3 - $1) / 20, ($4 - $2) / 20 }' | paste -d ' ' "$dir/planned" - >"$dir/both"
+        awk -v near="$3" 'function far(a, b) { return a > b * (1 + near) || a < b * (1 - near) } far($1, $3) || far($2, $4) { bad = 1 } END { exit bad }' \
+            "$dir/both" && return 0
+    done
+    return 1
+}
 # preset, processes, shares
 while read -r preset n split; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
-    count "$dir/few" "$n" "$split" 4 >"$dir/of_few"
-    count "$dir/many" "$n" "$split" 24 >"$dir/of_many"
-    paste -d ' ' "$dir/of_few" "$dir/of_many" | awk '{ print ($3 - $1) / 20, ($4 - $2) / 20 }' >"$dir/counted"
     "$kentang" plan -m "$dir/model.gguf" --machines "$n" -c 512 --split "$split" --speeds 1 --json >"$dir/plan" 2>"$dir/err" || fail "plan of $preset"
     sed -n '/"ranks"/,$p' "$dir/plan" | tr -d ' ,"' | awk -F: '/^messages/ { m = $2 } /^sent_bytes/ { print m, $2 }' >"$dir/planned"
     [ "$(wc -l <"$dir/planned")" -eq "$n" ] || fail "the plan of $preset has other processes"
-    diff "$dir/planned" "$dir/counted" >&2 || fail "$preset, $n processes ($split): other messages and bytes are sent than planned"
+    case $preset in
+    *moe | *oss | *deepseek2) near=0.1 ;;
+    *) near=0 ;;
+    esac
+    is_as_planned "$n" "$split" $near || {
+        cat "$dir/both" >&2
+        fail "$preset, $n processes ($split): other messages and bytes are sent than planned"
+    }
 done <<'LIST'
 tiny-llama 2 1,1
 tiny-llama 4 3,1,1,1
@@ -39,6 +55,7 @@ tiny-gemma4 2 1,2
 tiny-gemma3n 2 1,1
 tiny-gpt-oss 3 0,1,1
 tiny-qwen3moe 2 2,1
+tiny-qwen2moe 2 1,1
 tiny-deepseek2 2 1,1
 tiny-lfm2 4 1,1,1,1
 tiny-qwen35 3 1,2,4

@@ -50,6 +50,27 @@ static void test_all_is_divided(void **state) {
     }
 }
 
+/* Of few units an expert, all together are divided as the shares are. */
+static void test_experts(void **state) {
+    (void)state;
+    const int shares[] = {2, 1, 1}, n_expert = 64, units = 3;
+    kt__division split = division_of(3, shares);
+    int sums[3] = {0};
+    for (int e = 0; e < n_expert; e++) {
+        assert_int_equal(kt__division_expert_row(&split, units * 256, 256, e, 0), 0);
+        assert_int_equal(kt__division_expert_row(&split, units * 256, 256, e, 3), units * 256);
+        for (int r = 0; r < 3; r++) {
+            int n = kt__division_expert_row(&split, units * 256, 256, e, r + 1) -
+                    kt__division_expert_row(&split, units * 256, 256, e, r);
+            assert_true(n >= 0 && n % 256 == 0);
+            sums[r] += n / 256;
+        }
+    }
+    assert_int_equal(sums[0], 96);
+    assert_int_equal(sums[1], 48);
+    assert_int_equal(sums[2], 48);
+}
+
 static void test_equal_shares(void **state) {
     (void)state;
     for (int size = 1; size <= KT__PEERS_MAX; size++) {
@@ -97,9 +118,8 @@ static void test_texts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_is_divided),
-        cmocka_unit_test(test_equal_shares),
-        cmocka_unit_test(test_uneven),
+        cmocka_unit_test(test_all_is_divided), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_equal_shares),   cmocka_unit_test(test_uneven),
         cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

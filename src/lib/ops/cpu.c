@@ -109,15 +109,14 @@ static size_t gather_bytes(const kt__dev_limits *lim) {
 
 #define WEIGHTS_OF(kind)                                                                         \
     .qkv = kt__##kind##_qkv, .attention = kt__##kind##_attention, .matmul = kt__##kind##_matmul, \
-    .glu = kt__##kind##_glu
-#define EXPERTS_OF(kind)                                                                \
-    .experts_glu = kt__##kind##_experts_glu, .experts_down = kt__##kind##_experts_down, \
-    .heads = kt__##kind##_heads
+    .glu = kt__##kind##_glu, .experts_glu = kt__##kind##_experts_glu,                            \
+    .experts_down = kt__##kind##_experts_down
 
-static const kt__ops cpu_ops = {SAME_EVERYWHERE, WEIGHTS_OF(cpu), EXPERTS_OF(cpu)};
-static const kt__ops tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(tally), EXPERTS_OF(tally)};
-static const kt__ops split_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split), EXPERTS_OF(cpu)};
-static const kt__ops split_tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split), EXPERTS_OF(tally)};
+static const kt__ops cpu_ops = {SAME_EVERYWHERE, WEIGHTS_OF(cpu), .heads = kt__cpu_heads};
+static const kt__ops tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(tally), .heads = kt__tally_heads};
+static const kt__ops split_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split), .heads = kt__cpu_heads};
+static const kt__ops split_tally_ops = {SAME_EVERYWHERE, WEIGHTS_OF(split),
+                                        .heads = kt__tally_heads};
 
 static void choose_ops(kt__dev *dev, const kt__division *split) {
     bool counts = split && split->tally;

@@ -175,11 +175,22 @@ void kt__glu_few(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int ro
 void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
                   int tok1, kt__acts *out, int worker);
 
+/* ---- experts.c ---- */
+/* Rows of each expert that are a process' own, in whole units, into columns of out, whose n_tok is set; split NULL: all. */
+void kt__experts_glu_units(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                           const kt__division *split, int unit, kt__acts *out);
+/* Rows [row0, row1) of the sums. */
+void kt__experts_down_rows(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc,
+                           int row0, int row1);
+
 /* ---- split_ops.c: of a device that has a part of every matrix ---- */
 void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                       float *out, size_t ld_out);
 void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+void kt__split_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                           kt__acts *out);
+void kt__split_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
 void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__split_attention(kt__dev *dev, const kt__attention *desc);
 
@@ -194,6 +205,9 @@ void kt__tally_attention(kt__dev *dev, const kt__attention *desc);
 void kt__tally_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
                            kt__acts *out);
 void kt__tally_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
+/* rows: of all experts together */
+void kt__tally_experts(kt__dev *dev, const kt__expert_weights *all, const kt__routing *routing,
+                       int64_t rows);
 void kt__tally_heads(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);
 
 bool kt__cpu_route(kt__dev *dev, const kt__route *desc, kt__routing *routing);

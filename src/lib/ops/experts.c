@@ -25,7 +25,9 @@ typedef struct experts_job {
     const kt__acts *acts;
     const kt__experts_glu *d;
     kt__acts *out;
-    int per_piece; /* items */
+    int per_piece;             /* items */
+    const kt__division *split; /* or NULL, or: of each expert the rows of this process, */
+    int unit;                  /* in such units */
 } experts_job;
 
 /* The piece's rows of the kinds that gate and up read: in place where they are neighbours, else
@@ -84,6 +86,13 @@ static void few_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
+static int own_row(const experts_job *job, int expert, int rank_after) {
+    int n_row = job->d->gate.w.n_row;
+    if (!job->split) return rank_after ? n_row : 0;
+    return kt__division_expert_row(job->split, n_row, job->unit, expert,
+                                   job->split->rank + rank_after);
+}
+
 /* Items are units of KT__GLU_ROWS rows of a piece. */
 static void many_units(void *arg, int64_t begin, int64_t end, int worker) {
     const experts_job *job = arg;
@@ -97,14 +106,30 @@ static void many_units(void *arg, int64_t begin, int64_t end, int worker) {
             if (out.kinds >> kind & 1)
                 out.data[kind] += (size_t)piece->slot0 * out.layout[kind].row_bytes;
         }
-        for (; i < end && i / job->per_piece == number; i++)
-            kt__glu_unit(job->dev, &glu, &acts, (int)(i % job->per_piece) * KT__GLU_ROWS, 0,
-                         piece->n_tok, &out, worker);
+        int first = own_row(job, piece->expert, 0);
+        glu.gate.n_row = glu.up.n_row = own_row(job, piece->expert, 1);
+        for (; i < end && i / job->per_piece == number; i++) {
+            int row0 = first + (int)(i % job->per_piece) * KT__GLU_ROWS;
+            if (row0 < glu.gate.n_row)
+                kt__glu_unit(job->dev, &glu, &acts, row0, 0, piece->n_tok, &out, worker);
+        }
     }
 }
 
 static int items_of(int n_row, int rows) {
     return (n_row + rows - 1) / rows;
+}
+
+void kt__experts_glu_units(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                           const kt__division *split, int unit, kt__acts *out) {
+    experts_job job = {.dev = dev,
+                       .acts = acts,
+                       .d = desc,
+                       .out = out,
+                       .per_piece = items_of(desc->gate.w.n_row, KT__GLU_ROWS),
+                       .split = split,
+                       .unit = unit};
+    kt__pool_run(dev->pool, (int64_t)desc->routing->n_piece * job.per_piece, 1, many_units, &job);
 }
 
 void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
@@ -120,8 +145,7 @@ void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_g
         kt__cpu_quantize(dev, desc->rows, routing->n_slot, out);
         return;
     }
-    job.per_piece = items_of(n_row, KT__GLU_ROWS);
-    kt__pool_run(dev->pool, (int64_t)routing->n_piece * job.per_piece, 1, many_units, &job);
+    kt__experts_glu_units(dev, acts, desc, NULL, 0, out);
 }
 
 /* ---- down ---- */
@@ -130,7 +154,8 @@ typedef struct down_job {
     kt__dev *dev;
     const kt__acts *acts;
     const kt__experts_down *d;
-    int step; /* rows whose products with a piece's tokens fit the tile */
+    int step;       /* rows whose products with a piece's tokens fit the tile */
+    int row0, row1; /* of these */
 } down_job;
 
 /* What a token's sum begins with. */
@@ -175,9 +200,9 @@ static void down_rows(void *arg, int64_t begin, int64_t end, int worker) {
     const down_job *job = arg;
     const kt__experts_down *d = job->d;
     size_t ld = (size_t)d->down.w.n_row;
-    int row1 = (int)end * KT__ROWS_ITEM;
-    if (row1 > d->down.w.n_row) row1 = d->down.w.n_row;
-    for (int row = (int)begin * KT__ROWS_ITEM; row < row1; row += job->step) {
+    int row1 = job->row0 + (int)end * KT__ROWS_ITEM;
+    if (row1 > job->row1) row1 = job->row1;
+    for (int row = job->row0 + (int)begin * KT__ROWS_ITEM; row < row1; row += job->step) {
         int n = row1 - row < job->step ? row1 - row : job->step;
         begin_sums(job, row, n);
         for (int p = 0; p < d->routing->n_piece; p++) add_piece(job, p, row, n, worker);
@@ -188,10 +213,16 @@ static void down_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-void kt__cpu_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc) {
+void kt__experts_down_rows(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc,
+                           int row0, int row1) {
     int n_tok = desc->routing->n_tok;
-    down_job job = {dev, acts, desc,
-                    kt__few_rows(n_tok < KT__EXPERT_TOKENS ? n_tok : KT__EXPERT_TOKENS)};
+    down_job job = {dev,  acts,
+                    desc, kt__few_rows(n_tok < KT__EXPERT_TOKENS ? n_tok : KT__EXPERT_TOKENS),
+                    row0, row1};
     int64_t grain = n_tok > KT__GLU_ROWWISE ? 2 : 1;
-    kt__pool_run(dev->pool, items_of(desc->down.w.n_row, KT__ROWS_ITEM), grain, down_rows, &job);
+    kt__pool_run(dev->pool, items_of(row1 - row0, KT__ROWS_ITEM), grain, down_rows, &job);
+}
+
+void kt__cpu_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc) {
+    kt__experts_down_rows(dev, acts, desc, 0, desc->down.w.n_row);
 }

@@ -48,6 +48,17 @@ int kt__division_row(const kt__division *split, int n, int unit, int rank) {
     return row < n ? (int)row : n;
 }
 
+/* Parts are rounded at another place with each expert: 7 and 16 have no common divisor. */
+enum { PLACES = 16, PLACE_STEP = 7 };
+
+int kt__division_expert_row(const kt__division *split, int n, int unit, int expert, int rank) {
+    int64_t units = (n + unit - 1) / unit, all = split->before[split->size];
+    int64_t place = expert * PLACE_STEP % PLACES;
+    int64_t row = (units * split->before[rank] * 2 * PLACES + (2 * place + 1) * all) /
+                  (2 * PLACES * all) * unit;
+    return row < n ? (int)row : n;
+}
+
 /* ---- heads ---- */
 
 /* The first process whose share begins in a head, of no more heads than processes; each head has one at least. */

@@ -32,6 +32,10 @@ int kt__division_parse(const char *text, int *shares);
 /* The first of n rows that is a process', in whole units; of process `size`: n. */
 int kt__division_row(const kt__division *split, int n, int unit, int rank);
 
+/* The same of n rows of one of several experts: where these are few units, their parts differ from expert to expert, so that
+ * of all together every process has its share. */
+int kt__division_expert_row(const kt__division *split, int n, int unit, int expert, int rank);
+
 /* Heads of a process. Of fewer heads of keys and values than processes some share one, and divide its queries. */
 typedef struct kt__division_heads {
     int q0, n_q, kv0, n_kv; /* n_kv: 1 at least, though n_q may be 0 */

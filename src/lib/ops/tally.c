@@ -9,11 +9,18 @@ static void tally_rows(kt__dev *dev, const kt__weight *w, int n_row) {
     tally->held_bytes += bytes;
 }
 
-static void tally_experts(kt__dev *dev, const kt__expert_weights *all, const kt__routing *routing) {
+/* A token reads those of the experts it chose: on average as many of one as of another. */
+void kt__tally_experts(kt__dev *dev, const kt__expert_weights *all, const kt__routing *routing,
+                       int64_t rows) {
     kt__tally *tally = dev->limits.split->tally;
-    uint64_t bytes = all->w.data ? (uint64_t)all->w.n_row * all->w.row_bytes : 0;
-    tally->read_bytes += bytes * (uint64_t)routing->n_used;
-    tally->held_bytes += bytes * (uint64_t)routing->n_expert;
+    uint64_t bytes = all->w.data ? (uint64_t)rows * all->w.row_bytes : 0;
+    tally->held_bytes += bytes;
+    tally->read_bytes += bytes * (uint64_t)routing->n_used / (uint64_t)routing->n_expert;
+}
+
+static void tally_all_experts(kt__dev *dev, const kt__expert_weights *all,
+                              const kt__routing *routing) {
+    kt__tally_experts(dev, all, routing, (int64_t)all->w.n_row * routing->n_expert);
 }
 
 void kt__tally_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
@@ -49,13 +56,13 @@ void kt__tally_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts
                            kt__acts *out) {
     (void)acts;
     out->n_tok = desc->routing->n_slot;
-    tally_experts(dev, &desc->gate, desc->routing);
-    tally_experts(dev, &desc->up, desc->routing);
+    tally_all_experts(dev, &desc->gate, desc->routing);
+    tally_all_experts(dev, &desc->up, desc->routing);
 }
 
 void kt__tally_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc) {
     (void)acts;
-    tally_experts(dev, &desc->down, desc->routing);
+    tally_all_experts(dev, &desc->down, desc->routing);
 }
 
 void kt__tally_heads(kt__dev *dev, const kt__acts *acts, const kt__heads *desc) {
