@@ -49,7 +49,7 @@ many=$(sent 48)
 echo "$few $many $planned" | awk '{ wire = ($2 - $1) / 40; printf "a token: %.1f KB on the wire, %.1f planned\n", wire / 1e3, $3 / 1e3; exit wire < $3 || wire > 1.15 * $3 + 4000 }' ||
     fail "the wire carries something else"
 
-# speed: plan is told what doctor measures; five times each, medians
+# speed: plan gets what doctor measures; five times each, medians
 rate() { sed -n 's/.*tg32 *| *\([0-9.]*\).*/\1/p' "$1"; }
 median() { sort -n | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
 busy=0

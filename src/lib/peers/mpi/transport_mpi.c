@@ -1,16 +1,16 @@
 /* The transport over MPI: libkentang-mpi.so, which kentang loads when a launcher started it.
  *
- * Each process sends its part to each other one, directly: of a few processes none waits for a second hop. Waiting
- * gives the processor away: first to other threads, then, as nothing comes, in longer and longer sleeps. */
+ * Each process sends its part to each other one, directly: of a few processes none waits for a second hop. Who waits
+ * looks without a pause for as long as that has paid lately, then sleeps, longer and longer. */
 #include <mpi.h>
 
 #include <limits.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "peers/transport.h"
@@ -30,12 +30,16 @@ typedef struct mpi_job {
     MPI_Request *requests; /* [2 * size]: receives, then sends; of the process itself none */
     char (*hosts)[MPI_MAX_PROCESSOR_NAME];
     mpi_letter *letters;
+    int64_t spin_us; /* how long a wait looks before it sleeps */
 } mpi_job;
 
 enum { TAG_PART = 1, TAG_MESSAGE, TAG_LETTER };
 
 enum {
-    YIELDING_US = 300,
+    LEAST_SPIN_US = 8,
+    MOST_SPIN_US = 256,
+    SHORTEST_SLEEP_US = 5,
+    SLACK_NS = 2000,
     LONGEST_SLEEP_US = 1000,
     LONGEST_LOOK_US = 100000,
     GRACE_US = 1000000,
@@ -58,14 +62,20 @@ static bool fail_with(char *why, const char *what, int code) {
 
 /* ---- waiting ---- */
 
+/* Who sleeps is woken before a neighbour's time is over; who yields comes after it. */
 static void give_way(int64_t waited_us) {
-    if (waited_us < YIELDING_US) {
-        sched_yield();
-        return;
-    }
-    int64_t us = waited_us / 16 < LONGEST_SLEEP_US ? waited_us / 16 : LONGEST_SLEEP_US;
-    struct timespec t = {0, (long)us * 1000};
+    int64_t us = waited_us / 16;
+    us = us < SHORTEST_SLEEP_US ? SHORTEST_SLEEP_US : us;
+    (void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* of this thread: 50 us else */
+    struct timespec t = {0, (long)(us < LONGEST_SLEEP_US ? us : LONGEST_SLEEP_US) * 1000};
     nanosleep(&t, NULL);
+}
+
+/* Looks without a pause for as long as that pays: where others come soon. */
+static void learn_spin(mpi_job *job, bool paid) {
+    job->spin_us = paid ? job->spin_us * 2 : job->spin_us / 2;
+    if (job->spin_us > MOST_SPIN_US) job->spin_us = MOST_SPIN_US;
+    if (job->spin_us < LEAST_SPIN_US) job->spin_us = LEAST_SPIN_US;
 }
 
 /* Whether its part has not come, or it has not taken this one's. */
@@ -116,12 +126,13 @@ static bool await_all(mpi_job *job, bool patient, char *why) {
         int done = 0;
         int code = MPI_Testall(2 * job->size, job->requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS) return fail_with(why, "a process of the job was lost", code);
+        if (done && !patient) learn_spin(job, waited_us <= job->spin_us);
         if (done) return true;
         int64_t now_us = clock_us(), since_us = now_us - looked_us;
         waited_us += since_us < LONGEST_LOOK_US ? since_us : LONGEST_LOOK_US;
         looked_us = now_us;
         if (!patient && is_late(job, waited_us)) return tell_late(job, why);
-        give_way(waited_us);
+        if (waited_us > job->spin_us) give_way(waited_us);
     }
 }
 
@@ -293,6 +304,7 @@ static bool mpi_start(void **state, int deadline_s, char *why) {
     if (!job) return fail_with(why, "no memory is left", MPI_SUCCESS);
     atomic_init(&job->deadline_ms,
                 (deadline_s < INT_MAX / 1000 ? deadline_s : INT_MAX / 1000) * 1000);
+    job->spin_us = MOST_SPIN_US;
     MPI_Comm_dup(MPI_COMM_WORLD, &job->comm);
     MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(job->comm, &job->rank);
