@@ -1,6 +1,7 @@
 /* libFuzzer: an architecture and keys of any values, as one file's metadata; what is vouched for holds, and
- * no size that follows from it is out of bounds. The first byte names the architecture; then a key takes
- * four: which one, of which kind, and 16 bits of its value. */
+ * no size that follows from it is out of bounds. The first byte names the architecture, whose keys are
+ * those of a small model, unless given; then a key takes four: which one, of which kind, and 16 bits of its
+ * value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,10 +92,84 @@ static volatile unsigned sink;
 static void pick_arch(unsigned n, char *out, size_t size) {
     const char *list = kt__arch_list(), *at = list;
     for (; n > 0; n--) {
-        const char *comma = strchr(at, ',');
-        at = comma ? comma + 2 : list;
+        const char *space = strchr(at, ' ');
+        at = space ? space + 1 : list;
     }
-    snprintf(out, size, "%.*s", (int)strcspn(at, ","), at);
+    snprintf(out, size, "%.*s", (int)strcspn(at, " "), at);
+}
+
+/* Of a small model of the architectures with any of the features; 0: of all. */
+static const struct {
+    const char *key;
+    uint32_t value;
+    kt__features features;
+} small[] = {
+    {"block_count", ARRAY, 0},
+    {"embedding_length", 64, 0},
+    {"feed_forward_length", 128, 0},
+    {"attention.head_count", 4, 0},
+    {"attention.head_count_kv", 2, 0},
+    {"context_length", 256, 0},
+    {"vocab_size", 50, 0},
+    {"logit_scale", 2, 0},
+    {"expert_count", 8, KT__F_EXPERTS},
+    {"expert_used_count", 2, KT__F_EXPERTS},
+    {"expert_feed_forward_length", 32, KT__F_EXPERTS},
+    {"expert_shared_feed_forward_length", 32, KT__F_SHARED_EXPERT},
+    {"attention.sliding_window", 32, KT__F_LOCAL_HEADS | KT__F_CHUNKS},
+    {"attention.sliding_window_pattern", 4, KT__F_LOCAL_HEADS},
+    {"embedding_length_per_layer_input", 16, KT__F_LAYER_INPUTS},
+    {"altup.num_inputs", 4, KT__F_STREAMS},
+    {"shortconv.l_cache", 3, KT__F_SHORT_CONV},
+    {"ssm.conv_kernel", 4, KT__F_DELTA | KT__F_MAMBA},
+    {"ssm.state_size", 16, KT__F_DELTA | KT__F_MAMBA},
+    {"ssm.group_count", 2, KT__F_DELTA | KT__F_MAMBA},
+    {"ssm.time_step_rank", 4, KT__F_DELTA | KT__F_MAMBA},
+    {"ssm.inner_size", 64, KT__F_DELTA | KT__F_MAMBA},
+    {"attention.kv_lora_rank", 16, KT__F_LATENT},
+    {"attention.key_length_mla", 24, KT__F_LATENT},
+    {"attention.value_length_mla", 16, KT__F_LATENT},
+    {"attention.key_length", 24, KT__F_LATENT},
+    {"attention.value_length", 16, KT__F_LATENT},
+    {"rope.dimension_count", 8, KT__F_LATENT},
+};
+enum { N_SMALL = sizeof small / sizeof *small };
+
+/* Whether the architecture has such a key, of another kind or value; it is written then. */
+static bool puts_other(const char *arch, const char *key, kt__gguf_writer *w, const char *name) {
+    int32_t array[ARRAY];
+    kt__features f = kt__arch_features(arch);
+    bool heads = strcmp(key, "attention.head_count_kv") == 0, parts = f & KT__F_ONE_PART;
+    bool states = f & (KT__F_SHORT_CONV | KT__F_MAMBA) && !(f & KT__F_BOTH);
+    bool widths = strcmp(key, "feed_forward_length") == 0;
+    if (heads && f & KT__F_LATENT) kt__gguf_put_u32(w, name, 1);
+    if (heads && f & KT__F_LATENT) return true;
+    if (!(heads && states) && !(widths && parts)) return false;
+    for (int i = 0; i < ARRAY; i++) array[i] = heads ? i % 4 == 2 ? 2 : 0 : i % 4 == 3 ? 128 : 0;
+    kt__gguf_put_i32s(w, name, array, ARRAY);
+    return true;
+}
+
+static void put_small(kt__gguf_writer *w, const char *arch, const bool *given) {
+    static const char *const epsilons[] = {"attention.layer_norm_epsilon",
+                                           "attention.layer_norm_rms_epsilon"};
+    char key[128];
+    for (int i = 0; i < N_SMALL; i++) {
+        bool has = !small[i].features || kt__arch_features(arch) & small[i].features;
+        for (int k = 0; k < N_KEYS; k++) has &= !given[k] || strcmp(keys[k], small[i].key) != 0;
+        snprintf(key, sizeof key, "%s.%s", arch, small[i].key);
+        if (!has || puts_other(arch, small[i].key, w, key)) continue;
+        if (strcmp(small[i].key, "logit_scale") == 0)
+            kt__gguf_put_f32(w, key, (float)small[i].value);
+        else
+            kt__gguf_put_u32(w, key, small[i].value);
+    }
+    for (int e = 0; e < 2; e++) {
+        bool has = true;
+        for (int k = 0; k < N_KEYS; k++) has &= !given[k] || strcmp(keys[k], epsilons[e]) != 0;
+        snprintf(key, sizeof key, "%s.%s", arch, epsilons[e]);
+        if (has) kt__gguf_put_f32(w, key, 1e-5f);
+    }
 }
 
 static void put_key(kt__gguf_writer *w, const char *key, const uint8_t d[4]) {
@@ -131,6 +206,8 @@ static void check(const kt__hparams *hp) {
         ok &= hp->n_stream >= 2 && hp->n_stream <= KT__MAX_STREAMS && hp->d_low >= 1 &&
               hp->d_low <= hp->d_model && hp->d_layer_input >= 1;
     if (hp->features & KT__F_LOCAL_HEADS) ok &= is_local_sane(hp);
+    if (hp->features & KT__F_CHUNKS) ok &= hp->window >= 0 && hp->temperature_span >= 1;
+    if (hp->temperature > 0.0f && hp->rope.orig_ctx < 1) ok = false;
     for (int i = 0; i < hp->n_layer; i++) {
         int source = kt__hparams_kv_source(hp, i);
         ok &= source >= 0 && source <= i && source < hp->n_kv_own &&
@@ -174,6 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(key, sizeof key, "%s.%s", arch, keys[n]);
         put_key(w, key, data + at);
     }
+    put_small(w, arch, given);
     if (kt__gguf_writer_take_header(w, &head, &bytes, &data_bytes, &err) == KT_OK)
         read_back(head, bytes);
     kt__free(head);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "context/types.h"
+#include "damaged_models.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
 #include "support.h"
@@ -62,54 +63,6 @@ static void read_file(void) {
     assert_true(file_size > 0 && file_size < MAX_FILE);
 }
 
-static const fixture_spec specs[] = {
-    {.arch = "llama",
-     .n_layer = 1,
-     .d_model = 32,
-     .d_ff = 48,
-     .n_head = 2,
-     .n_head_kv = 1,
-     .head_dim = 16,
-     .n_vocab = 24,
-     .vocab = FIXTURE_SPM},
-    {.arch = "qwen3",
-     .n_layer = 1,
-     .d_model = 32,
-     .d_ff = 32,
-     .n_head = 2,
-     .n_head_kv = 2,
-     .head_dim = 16,
-     .n_vocab = 24,
-     .qk_norm = true,
-     .tied = true,
-     .vocab = FIXTURE_BPE},
-    {.arch = "qwen2moe",
-     .n_layer = 1,
-     .d_model = 32,
-     .d_ff = 32,
-     .n_head = 2,
-     .n_head_kv = 1,
-     .head_dim = 16,
-     .n_vocab = 20,
-     .qkv_bias = true,
-     .n_expert = 3,
-     .n_used = 2,
-     .ff_expert = 16,
-     .ff_shared = 16,
-     .vocab = FIXTURE_BPE},
-    {.arch = "gemma3",
-     .n_layer = 1,
-     .d_model = 32,
-     .d_ff = 32,
-     .n_head = 2,
-     .n_head_kv = 1,
-     .head_dim = 16,
-     .n_vocab = 20,
-     .window = 16,
-     .qk_norm = true,
-     .post_norm = true,
-     .tied = true},
-};
 enum { N_SPECS = sizeof specs / sizeof specs[0] };
 
 static void write_spec(int i) {
