@@ -25,10 +25,14 @@ typedef struct fixture {
 } fixture;
 
 static const fixture fixtures[] = {
-    {"tiny-llama", "q4_k_m"},  {"tiny-qwen2-bias", "q8_0"}, {"tiny-phi3", "q2_k"},
-    {"tiny-glm4", "q4_k_m"},   {"tiny-gemma2", "q6_k"},     {"tiny-olmo2", "q4_k_m"},
-    {"tiny-cohere2", "q8_0"},  {"tiny-granite", "q4_k_m"},  {"tiny-qwen3", "q5_k_m"},
-    {"tiny-qwen2moe", "q8_0"},
+    {"tiny-llama", "q4_k_m"},   {"tiny-qwen2-bias", "q8_0"},
+    {"tiny-phi3", "q2_k"},      {"tiny-glm4", "q4_k_m"},
+    {"tiny-gemma2", "q6_k"},    {"tiny-olmo2", "q4_k_m"},
+    {"tiny-cohere2", "q8_0"},   {"tiny-granite", "q4_k_m"},
+    {"tiny-qwen3", "q5_k_m"},   {"tiny-qwen2moe", "q8_0"},
+    {"tiny-llama4", "q4_k_m"},  {"tiny-qwen35", "q4_k_m"},
+    {"tiny-lfm2", "q8_0"},      {"tiny-falconh1", "q4_k_m"},
+    {"tiny-nemotronh", "q8_0"}, {"tiny-granitehybrid-dense", "q4_k_m"},
 };
 
 /* every matrix, every matrix, the last layer behind its K/V, the final hidden state */
@@ -298,6 +302,40 @@ static void test_prefixes(void **state) {
     remove_files();
 }
 
+/* States of recurrent layers are found again by those with the same adapters alone, and are what is
+ * computed without anything kept. */
+static void test_states(void **state) {
+    (void)state;
+    static const fixture of[] = {{"tiny-qwen35", "q8_0"}, {"tiny-falconh1", "q4_k_m"}};
+    enum { FIRST = 100, ALL = 130, TRIED = 3 };
+    int32_t ids[ALL];
+    for (size_t f = 0; f < sizeof of / sizeof *of; f++) {
+        asked first[TRIED], longer[TRIED];
+        make_files(&of[f]);
+        kt_engine_params ep = small_engine(64);
+        world w = world_open(NULL, 2, &ep);
+        fill_ids(ids, ALL, w.n_vocab, 5);
+        for (int list = 0; list < TRIED; list++) {
+            first[list] = ask(&w, list, ids, FIRST);
+            assert_int_equal(first[list].n_cached, 0); /* not what was kept without it */
+        }
+        for (int list = 0; list < TRIED; list++) {
+            asked again = ask(&w, list, ids, FIRST);
+            expect_same(&again, &first[list]);
+            longer[list] = ask(&w, list, ids, ALL);
+            assert_true(longer[list].n_cached > 0);
+        }
+        world_close(&w);
+        for (int list = 0; list < TRIED; list++) {
+            w = world_open(NULL, 1, &ep);
+            asked fresh = ask(&w, list, ids, ALL);
+            expect_same(&fresh, &longer[list]);
+            world_close(&w);
+        }
+        remove_files();
+    }
+}
+
 /* Requests with every list at once, in a store that is too small for all: they are suspended,
  * computed again, and answer as alone. An adapter closed meanwhile stays for those that have it. */
 static void test_preempted(void **state) {
@@ -538,11 +576,11 @@ static void test_refusals(void **state) {
 
 int main(void) {
     enum { N = sizeof fixtures / sizeof fixtures[0] };
-    struct CMUnitTest tests[N + 7] = {
+    struct CMUnitTest tests[N + 8] = {
         cmocka_unit_test(test_prefixes),  cmocka_unit_test(test_preempted),
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_time),      cmocka_unit_test(test_other_openings),
-        cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_states)};
     static char names[N][64];
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "%s %s", fixtures[i].preset, fixtures[i].quant);
@@ -550,7 +588,7 @@ int main(void) {
             const void *in;
             void *out;
         } arg = {.in = &fixtures[i]};
-        tests[7 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
+        tests[8 + i] = (struct CMUnitTest){names[i], test_one_answer, NULL, NULL, arg.out};
     }
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

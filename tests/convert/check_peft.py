@@ -14,7 +14,7 @@ import models
 
 kentang, work = sys.argv[1], sys.argv[2]
 NAMES = sys.argv[3:] or ["llama3", "qwen2", "qwen3", "gemma2", "gemma3-vision", "smollm3", "granite", "fused",
-                         "ernie", "glm4", "mistral3", "olmo3", "cohere2"]
+                         "ernie", "glm4", "mistral3", "olmo3", "cohere2", "lfm2", "qwen35"]
 failed = 0
 
 
@@ -35,7 +35,7 @@ def matrices(m, w, rank_of, rng):
     """{module: (A, B)} for every linear layer but the head's, which one model in two has too."""
     pairs = {}
     for name, a in w.items():
-        if a.ndim != 2 or "embed" in name or (name.startswith("lm_head") and m["tied"]):
+        if a.ndim != 2 or "embed" in name or ".conv." in name or "linear_attn" in name or (name.startswith("lm_head") and m["tied"]):
             continue
         module = name[:-len(".weight")]
         r = rank_of(module)

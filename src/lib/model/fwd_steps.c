@@ -53,10 +53,10 @@ kt_status kt__fwd_fail(const kt__fwd *fwd, const char *where, kt_error *err) {
         where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
 }
 
-bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
-                       const float *post_norm, kt__lora_site site, kt_profile_part part) {
+static bool add_product(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
+                        const float *post_norm, const kt__lora_terms *lora, kt__lora_site site,
+                        kt_profile_part part) {
     const kt__hparams *hp = &fwd->net->hp;
-    const kt__lora_terms *lora = kt__fwd_lora(fwd, kt__lora_input_of(site), acts);
     float *x = kt__fwd_f32(fwd, KT__BUF_X);
     size_t ld = (size_t)hp->d_model;
     if (!(hp->features & KT__F_POST_NORM)) {
@@ -71,6 +71,12 @@ bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, 
                                      hp->d_model, x);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     return finite;
+}
+
+bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
+                       const float *post_norm, kt__lora_site site, kt_profile_part part) {
+    const kt__lora_terms *lora = kt__fwd_lora(fwd, kt__lora_input_of(site), acts);
+    return add_product(fwd, w, acts, bias, post_norm, lora, site, part);
 }
 
 kt_status kt__fwd_mix_input(kt__fwd *fwd, const kt__layer *layer, const kt__weight *in,
@@ -91,7 +97,8 @@ kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from,
     fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, from), fwd->batch.n_tok, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
-    if (!kt__fwd_add_block(fwd, w, &acts, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
+    /* what adapts attention's last product does not adapt this one, which may be next to it */
+    if (!add_product(fwd, w, &acts, NULL, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
         return kt__fwd_fail(fwd, where, err);
     return KT_OK;
 }

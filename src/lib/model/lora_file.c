@@ -14,6 +14,7 @@ static const struct site_row {
     int n_sites;
 } site_rows[] = {
     {KT__SLOT_ATTN_Q, NULL, KT__SITE_Q, 1},
+    {KT__SLOT_ATTN_Q_GATE, NULL, KT__SITE_Q, 1},
     {KT__SLOT_ATTN_K, NULL, KT__SITE_K, 1},
     {KT__SLOT_ATTN_V, NULL, KT__SITE_V, 1},
     {KT__SLOT_ATTN_V_OR_K, NULL, KT__SITE_V, 1},
@@ -89,10 +90,6 @@ static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alp
     KT__TRY(check_text(gguf, "adapter.type", "lora", "an adapter of type", err));
     KT__TRY(check_text(gguf, "general.architecture", net->hp.arch,
                        "the adapter was made for the architecture", err));
-    if (net->state_floats)
-        return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
-                           "adapters of models with recurrent layers (%s) are not supported",
-                           net->hp.arch);
     if (net->hp.features & KT__F_STREAMS)
         return kt__fail_at(
             err, KT_E_UNSUPPORTED, path, UINT64_MAX,

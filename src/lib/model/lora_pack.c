@@ -22,7 +22,8 @@ void kt__lora_shape(const kt__net *net, int block, kt__lora_site site, int *n_ro
     const kt__hparams *hp = &net->hp;
     const kt__layer_sizes of = kt__hparams_sizes(hp, block < hp->n_layer ? block : 0);
     int d = hp->d_model, ff = of.d_ff, o = hp->n_head * of.head_dim_v;
-    const int rows[KT__SITES] = {[KT__SITE_Q] = hp->n_head * of.head_dim_k,
+    int q = hp->n_head * of.head_dim_k * (hp->features & KT__F_DELTA ? 2 : 1); /* with gates */
+    const int rows[KT__SITES] = {[KT__SITE_Q] = q,
                                  [KT__SITE_K] = of.n_head_kv * of.head_dim_k,
                                  [KT__SITE_V] = of.n_head_kv * of.head_dim_v,
                                  [KT__SITE_ATTN_OUT] = d,

@@ -8,11 +8,12 @@ static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {
 }
 
 /* Each head's query and its gate come out of one product. */
-static const float *gated_rows(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+static const float *gated_rows(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts,
+                               const kt__lora_terms *lora) {
     const kt__hparams *hp = &fwd->net->hp;
     float *both = kt__fwd_f32(fwd, KT__BUF_MIX_IN), *rows = kt__fwd_f32(fwd, KT__BUF_Q_ROWS);
     if (!(hp->features & KT__F_DELTA)) return NULL;
-    fwd->ops->matmul(fwd->dev, &layer->wq, acts, NULL, NULL, NULL, KT__SITE_Q, both,
+    fwd->ops->matmul(fwd->dev, &layer->wq, acts, NULL, NULL, lora, KT__SITE_Q, both,
                      (size_t)layer->wq.n_row);
     fwd->ops->split(fwd->dev, both, acts->n_tok, hp->n_head, layer->sizes.head_dim_k, rows,
                     kt__fwd_f32(fwd, KT__BUF_GATE));
@@ -41,11 +42,11 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
     const kt__lora_terms *lora = kt__fwd_lora(fwd, KT__INPUT_ATTN, acts);
-    if (lora && hp->features & KT__F_QK_NORM_ROWS) { /* for several products */
+    if (lora && hp->features & (KT__F_QK_NORM_ROWS | KT__F_DELTA)) { /* for several products */
         fwd->ops->lora_down(fwd->dev, acts, lora, KT__INPUT_ATTN);
         fwd->lora.acts = NULL;
     }
-    const float *gated = gated_rows(fwd, layer, acts);
+    const float *gated = gated_rows(fwd, layer, acts, lora);
     kt__qkv qkv = {
         .lora = lora,
         .wq = layer->wq,

@@ -63,6 +63,8 @@ static void few_alone(const glu_job *job, int row0, int n_row, int worker) {
     bool more = row0 + n_row < gate->n_row;
     kt__dev_mm(job->dev, gate, row0, n_row, job->acts, job->d->gate_bias, NULL,
                more ? kt__row_of(gate, row0 + n_row) : NULL, job->d->rows + row0, ld, worker);
+    kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0, n_row, 0, job->acts->n_tok,
+                     job->d->rows + row0, ld, worker);
     for (int t = 0; t < job->acts->n_tok; t++)
         activate_alone(job, n_row, job->d->rows + (size_t)t * ld + row0);
 }
@@ -177,8 +179,8 @@ static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int ro
     bool alone = is_alone(job);
     kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
                alone ? NULL : kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
-    kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n, tok0, acts->n_tok, tile,
-                     KT__GLU_ROWS, worker);
+    kt__dev_lora_add(job->dev, job->d->lora, alone ? KT__SITE_UP : KT__SITE_GATE, row0, n, tok0,
+                     acts->n_tok, tile, KT__GLU_ROWS, worker);
 }
 
 static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,

@@ -355,6 +355,10 @@ kt_status kt__peft_read(const char *folder, const kt__peft_model *model, kt__pef
                            "PEFT folders can be read for the architectures that `kentang convert` "
                            "has, and %s is none: give the adapter as GGUF",
                            model->arch);
+    if (r.arch == KT__HF_FALCONH1)
+        return kt__fail_at(err, KT_E_UNSUPPORTED, folder, UINT64_MAX,
+                           "PEFT folders of falcon-h1 are not read: its multipliers are in the "
+                           "model's weights here and not in the adapter's: give it as GGUF");
     KT__TRY(read_peft_config(&r, folder));
     KT__TRY(kt__folder_open_file(folder, WEIGHTS_NAME, &r.folder, err));
     KT__TRY(list_pairs(&r));
