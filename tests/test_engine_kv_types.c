@@ -228,7 +228,8 @@ static void test_outlier_biases_stay_f16(void **state) {
     const kt__hparams *hp = &model->net->hp;
     float *biases = calloc((size_t)(hp->n_layer * hp->n_head_kv * hp->head_dim_k), sizeof *biases);
     for (int t = 1; t < N_TYPES; t++) {
-        kt_engine *engine = engine_with_outlier(model, types[t], biases, keys_in_4(t));
+        kt_engine *engine = engine_with_outlier(model, types[t], biases,
+                                                types[t].keys != KT_KV_F16);
         check_outlier(engine, (size_t)info.n_vocab);
         kt_engine_close(engine);
     }

@@ -5,7 +5,7 @@
 #include "base/le.h"
 #include "context/fingerprint.h"
 
-enum { KV_BOTH_F16 = 1 };
+enum { KV_BOTH_F16 = 1, KV_RULES = 2 /* which pages are read in which form; two bits */ };
 
 static void binding_put(uint8_t **at, uint64_t x, int n) {
     kt__le_put(*at, x, n);
@@ -23,8 +23,8 @@ static void put_f32(uint8_t **at, float x) {
 static uint64_t kv_type_id(const kt_engine_params *p) {
     if (p->kv_keys == KT_KV_F16 && p->kv_values == KT_KV_F16) return KV_BOTH_F16;
     unsigned tail = ((unsigned)p->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS;
-    return 1u << 16 | tail << 17 | (unsigned)p->kv_keys << 8 | (unsigned)p->kv_values << 4 |
-           KV_BOTH_F16;
+    return (unsigned)KV_RULES << 30 | tail << 12 | (unsigned)p->kv_keys << 8 |
+           (unsigned)p->kv_values << 4 | KV_BOTH_F16;
 }
 
 /* How products and attention are computed, where that changes numbers. */

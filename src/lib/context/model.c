@@ -322,7 +322,7 @@ kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *
     if (!kt__kv_is_quantised(&shape)) return shape;
     shape.n_tail = params->kv_tail > 0 ? kt__pages_of(params->kv_tail) : 0;
     shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
-    if (shape.k_form == KT__KV_Q4) kt__key_bias_outliers(model->net, shape.f16_keys);
+    if (shape.k_form != KT__KV_F16) kt__key_bias_outliers(model->net, shape.f16_keys);
     return shape;
 }
 

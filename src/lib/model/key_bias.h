@@ -1,6 +1,7 @@
 /* Layers whose keys have a bias far beyond the others'.
  *
- * Owns: the rule. Such keys (of Qwen2 and 2.5) are not what 4 bits can hold. Any thread. */
+ * Owns: the rule. Such keys (of Qwen2 and 2.5) leave quantised ones too few levels. Any
+ * thread. */
 #ifndef KT_MODEL_KEY_BIAS_H
 #define KT_MODEL_KEY_BIAS_H
 
