@@ -325,36 +325,68 @@ static void test_a_lost_batch_gives_its_room_back(void **state) {
     kt__kv_destroy(kv);
 }
 
-static void test_random_schedule_keeps_ends_f16(void **state) {
-    (void)state;
+/* Whatever a batch writes has a place in every layer. */
+static void expect_writable(const kt__kv *kv, const kt__kv_table *t, int64_t from, int64_t to) {
+    for (int64_t p = from / 16; p * 16 < to; p++) {
+        for (int layer = 0; layer < kt__kv_get_shape(kv)->n_layer; layer++) {
+            assert_non_null(kt__kv_k(kv, t->pages[p], layer, 0));
+            assert_non_null(kt__kv_v(kv, t->pages[p], layer, 0));
+        }
+        assert_int_equal(kt__kv_page_refs(kv, t->pages[p]), 1);
+    }
+}
+
+/* More rows of a batch's table, where there is room. */
+static void join_batch(kt__kv *kv, kt__kv_table *t, int64_t from, int64_t *to, kt__kv_growth how,
+                       int64_t most) {
+    int64_t more = *to + rand() % 60;
+    if (more < most && kt__kv_table_grow_as(kv, t, from, more, how, NULL) == KT_OK) *to = more;
+}
+
+/* Another table's, which are not computed after all. */
+static void join_other(kt__kv *kv, kt__kv_table *t, int64_t from, int64_t most) {
+    int64_t to = from + 1 + rand() % 39;
+    if (to >= most || kt__kv_table_own_end(kv, t, from) != from) return;
+    if (kt__kv_table_grow_as(kv, t, from, to, KT__GROW_STAGED, NULL) == KT_OK)
+        kt__kv_table_unstage(kv, t);
+}
+
+/* Tables grow, are shared, cut, rest, and lose a batch, whose pages they keep: with little room. */
+static void run_schedule(const kt__kv_shape *of, kt__kv_room room) {
     enum { N = 6, PAGES = 60, MAX_POS = 200 };
-    kt__kv *kv = create_f16(PAGES, 10, 8);
+    kt__kv *kv;
     kt__kv_table t[N];
     int64_t len[N] = {0};
     int n_grown = 0;
+    assert_int_equal(kt__kv_create_with(of, PAGES, room, &kv, NULL), KT_OK);
     srand(8);
     for (int i = 0; i < N; i++) assert_int_equal(kt__kv_table_init(&t[i], MAX_POS, NULL), KT_OK);
     for (int step = 0; step < 40000; step++) {
         int i = rand() % N, j = rand() % N;
         int64_t target = len[i] + rand() % 60;
         kt__kv_growth how = rand() % 2 ? KT__GROW_STAGED : KT__GROW_KEPT;
-        switch (rand() % 4) {
+        switch (rand() % 6) {
         case 0:
         case 1:
             len[i] = kt__kv_table_own_end(kv, &t[i], len[i]);
-            if (target >= MAX_POS) break;
+            if (target >= MAX_POS || target == len[i]) break;
             if (kt__kv_table_grow_as(kv, &t[i], len[i], target, how, NULL) != KT_OK) break;
-            for (int64_t p = len[i] / 16; p * 16 < target; p++) {
-                assert_non_null(kt__kv_k(kv, t[i].pages[p], 1, 0));
-                assert_int_equal(kt__kv_page_refs(kv, t[i].pages[p]), 1);
+            join_batch(kv, &t[i], len[i], &target, how, MAX_POS);
+            if (i != j) join_other(kv, &t[j], len[j], MAX_POS);
+            expect_writable(kv, &t[i], len[i], target);
+            n_grown++;
+            if (rand() % 4 == 0) { /* a batch that is lost */
+                kt__kv_table_unstage(kv, &t[i]);
+                break;
             }
             len[i] = target;
             kt__kv_table_settle(kv, &t[i], len[i]);
-            n_grown++;
             break;
         case 2:
             if (target % MAX_POS < len[i]) kt__kv_table_truncate(kv, &t[i], len[i] = target % 200);
             break;
+        case 3:
+        case 4: kt__kv_table_rest(kv, &t[i]); break;
         default:
             if (i == j) break;
             kt__kv_table_truncate(kv, &t[i], 0);
@@ -369,6 +401,32 @@ static void test_random_schedule_keeps_ends_f16(void **state) {
     assert_int_equal(kt__kv_table_grow(kv, &t[0], 0, 160, NULL), KT_OK);
     kt__kv_table_free(kv, &t[0]);
     kt__kv_destroy(kv);
+}
+
+static void test_random_schedule_keeps_ends_f16(void **state) {
+    (void)state;
+    run_schedule(&q8_shape, (kt__kv_room){.n_kept = 10, .n_staged = 8});
+}
+
+static void test_random_schedule_of_tails(void **state) {
+    (void)state;
+    kt__kv_shape of = q8_shape;
+    of.n_tail = 3;
+    of.first_f16 = true;
+    run_schedule(&of, (kt__kv_room){.n_kept = 14, .n_staged = 8});
+}
+
+static void test_random_schedule_of_windows(void **state) {
+    (void)state;
+    kt__kv_shape of = shape;
+    of.n_window = 3;
+    of.locals[0] = 1;
+    run_schedule(&of, (kt__kv_room){.n_local = 14});
+    of = q8_shape;
+    of.n_tail = 2;
+    of.n_window = 3;
+    of.locals[0] = 1;
+    run_schedule(&of, (kt__kv_room){.n_kept = 14, .n_staged = 8, .n_local = 24});
 }
 
 static void test_random_schedule_leaks_nothing(void **state) {
@@ -416,6 +474,8 @@ int main(void) {
         cmocka_unit_test(test_pages_leave_a_tail_in_groups),
         cmocka_unit_test(test_a_lost_batch_gives_its_room_back),
         cmocka_unit_test(test_random_schedule_keeps_ends_f16),
+        cmocka_unit_test(test_random_schedule_of_tails),
+        cmocka_unit_test(test_random_schedule_of_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

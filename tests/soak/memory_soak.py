@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The memory contract under the kernel's eyes: a server with --mem in a memory cgroup whose limit is the contract itself.
 
-    memory_soak.py KENTANG [SECONDS [PRESET [MIB]]]      # 300 s, smollm2-135m, 320 MiB; as root
+    memory_soak.py KENTANG [SECONDS [PRESET [MIB [OPTION...]]]]      # 300 s, smollm2-135m, 320 MiB; as root
+
+OPTION: further ones of the server, such as --kv q4.
 
 Clients send prompts of 10 to 2000 tokens with shared beginnings, one to three answers each, other priorities, cancels and
 broken connections, over the socket; the pages are too few for all, so that answers are preempted, and a disk cache
@@ -144,6 +146,7 @@ def main():
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 300
     preset = sys.argv[3] if len(sys.argv) > 3 else "smollm2-135m"
     limit = int(sys.argv[4] if len(sys.argv) > 4 else 320) << 20
+    options = sys.argv[5:]
     group, tally, most_rss = Cgroup(limit), Tally(), 0
     with tempfile.TemporaryDirectory() as work:
         model, path, log = (os.path.join(work, name) for name in ("model.gguf", "sock", "log"))
@@ -152,7 +155,7 @@ def main():
         with open(log, "wb") as out:
             server = subprocess.Popen([kentang, "serve", "--no-config", "--no-env", "-m", model, "--socket", path,
                                        "--listen", "none", "--mem", str(limit), "-c", "2048", "--set",
-                                       f"cache.dir={work}/cache"], stdout=out, stderr=out, preexec_fn=group.enter)
+                                       f"cache.dir={work}/cache", *options], stdout=out, stderr=out, preexec_fn=group.enter)
         while not os.path.exists(path) and server.poll() is None:
             time.sleep(0.1)
         end = time.monotonic() + seconds
@@ -161,7 +164,7 @@ def main():
             c.start()
         while any(c.is_alive() for c in clients) and server.poll() is None:
             status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines())
-            most_rss = max(most_rss, int(status["VmRSS"].split()[0]) << 10)
+            most_rss = max(most_rss, int(status.get("VmRSS", "0").split()[0]) << 10)
             time.sleep(0.5)
         alive = server.poll() is None
         figures = group.figures()
@@ -172,14 +175,14 @@ def main():
             sys.stderr.write(open(log, errors="replace").read()[-2000:])
     bad = tally.problems[:5]
     if not alive:
-        bad.append("the server is gone")
+        bad.append(f"the server is gone: {server.returncode}")
     if most_rss > limit:
         bad.append(f"resident {most_rss} of {limit}")
     if figures["oom_kills"]:
         bad.append("killed for memory")
     if not tally.counts["answers"]:
         bad.append("no answer at all")
-    print(json.dumps({"preset": preset, "seconds": seconds, "limit": limit, "most_resident": most_rss, **figures,
+    print(json.dumps({"preset": preset, "options": options, "seconds": seconds, "limit": limit, "most_resident": most_rss, **figures,
                       **tally.counts, "problems": bad}))
     sys.exit(1 if bad else 0)
 

@@ -122,7 +122,7 @@ class Life:
         self.log_path = os.path.join(directory, f"log.{number}")
         over_unix = number % 2 == 1
         listen = f"unix:{directory}/http.sock" if over_unix else f"127.0.0.1:{port}"
-        options = ["limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
+        options = ["optimizer.enabled=true", "optimizer.target_latency_ms=40", "limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
                    "limits.connections_per_peer=3000", "limits.queue=400", "drain_s=240", f"cache.dir={directory}/cache",
                    "cache.max=1G", "limits.output=16K", "learning.enabled=true", "learning.keep=2M",
                    "learning.background_interval_ms=0", # one would begin when the crowd is silent, and be counted

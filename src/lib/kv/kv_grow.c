@@ -58,6 +58,17 @@ static bool have_local(const kt__kv *kv, int32_t n) {
     return n == 0 || n <= kt__slots_n_free(kv->local_slots);
 }
 
+/* Such places of the pages from..to-1 that nobody holds: they count as free, and are not for others,
+ * since the table will hold them. */
+static int32_t local_loose(const kt__kv *kv, const kt__kv_table *table, int32_t from, int32_t to) {
+    int32_t n = 0;
+    for (int32_t i = from; i < to && i < table->n_pages && kv->local_slots; i++) {
+        int32_t page = table->pages[i];
+        n += kt__store_has_local(kv, page) && !kt__slot_is_held(kv->local_slots, page);
+    }
+    return n;
+}
+
 static void give_places(kt__kv *kv, const kt__kv_table *table, int32_t first, int32_t from,
                         int32_t to) {
     for (int32_t i = from; i < to; i++) {
@@ -145,23 +156,27 @@ static kt__f16_copy_kind copy_at(const kt__kv *kv, const kt__kv_table *table, in
                                   : KT__F16_COPY_NONE;
 }
 
-/* Whether there is room for the f16 copies of positions n_old..n_new-1. */
+/* Whether there is room for the f16 copies of positions n_old..n_new-1. One that a page has and nobody
+ * holds counts as free, and is not for another page. */
 static bool have_f16(const kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
                      kt__kv_growth how, bool copy) {
     int32_t kept = copy ? 1 : 0, staged = 0, first = (int32_t)(n_old / KT__PAGE_POS);
     for (int32_t i = first; (int64_t)i * KT__PAGE_POS < n_new; i++) {
         kt__f16_copy_kind has = copy_at(kv, table, i),
                           wants = copy_for(kv, table, how, i, n_old, n_new);
-        kept += wants == KT__F16_COPY_KEPT && has != KT__F16_COPY_KEPT;
+        bool loose = has == KT__F16_COPY_KEPT && !kt__f16_copy_is_held(kv->copies, table->pages[i]);
+        kept += loose || (wants == KT__F16_COPY_KEPT && has != KT__F16_COPY_KEPT);
         staged += wants == KT__F16_COPY_STAGED && has == KT__F16_COPY_NONE;
     }
     return kept <= kt__f16_copies_n_free(kv->copies, KT__F16_COPY_KEPT) &&
            staged <= kt__f16_copies_n_free(kv->copies, KT__F16_COPY_STAGED);
 }
 
-/* The table has its pages. A kept form serves where a staged one would. */
+/* The table has its pages. A kept form serves where a staged one would. They are held first: what is
+ * taken for one page must not be another's. */
 static void give_f16(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                      kt__kv_growth how) {
+    kt__store_hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_old), kt__pages_of(n_new));
     for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); (int64_t)i * KT__PAGE_POS < n_new; i++) {
         int32_t page = table->pages[i];
         kt__f16_copy_kind has = kt__f16_copy_of(kv->copies, page),
@@ -170,7 +185,6 @@ static void give_f16(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_n
         kt__f16_copy_drop(kv->copies, page);
         kt__store_take_f16(kv, page, wants);
     }
-    kt__store_hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_old), kt__pages_of(n_new));
 }
 
 static kt_status fail_full(const kt__kv *kv, kt_error *err) {
@@ -220,12 +234,13 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     int32_t to = kv->copies ? kt__kv_tail_from(&kv->shape, n_new) : need;
     int64_t places = kv->copies ? places_missing(kv, table, from, to) : take;
     int32_t local = local_missing(kv, table, first_local(kv, n_new, how), from, to);
-    if (n_new > n_old && !kt__kv_table_hold_end(kv, table, n_old))
+    if (n_new > n_old && !kt__store_hold_end(kv, table, n_old, true))
         return kt__fail(err, KT_E_STATE,
                         "position %lld is within or too near quantised pages of K/V",
                         (long long)n_old);
     if (!kt__store_have_places(kv, places) || take > kv->n_ids - kv->n_taken)
         return fail_full(kv, err);
+    local += local_loose(kv, table, kt__kv_window_from(&kv->shape, n_old), need);
     if (!have_local(kv, local + (copy && kv->local_slots ? 1 : 0))) return fail_windows(kv, err);
     if (kv->states && n_new > n_old && !take_next(kv, table)) return fail_states(err);
     if (kv->copies && !have_f16(kv, table, n_old, n_new, how, copy)) {
@@ -234,9 +249,9 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     }
     if (copy) kt__store_unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = kt__store_page_take(kv);
-    if (!kv->copies) give_places(kv, table, first_local(kv, n_new, how), from, to);
     if (n_new > n_old)
         kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_old), need);
+    if (!kv->copies) give_places(kv, table, first_local(kv, n_new, how), from, to);
     if (!kv->copies) return KT_OK;
     give_f16(kv, table, n_old, n_new, how);
     plan_quantising(kv, table, n_old, n_new, how);

@@ -87,13 +87,24 @@ static int32_t last_not_local(const kt__kv *kv, const kt__kv_table *table, int64
     return -1;
 }
 
-bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+static int32_t later_page(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+bool kt__store_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos, bool keep) {
+    int32_t end = kt__pages_of(n_pos);
     bool ready = !kv->copies || last_not_f16(kv, table, n_pos) < 0;
     ready = ready && last_not_local(kv, table, n_pos) < 0;
     if (!ready) return false;
-    kt__store_hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_pos), kt__pages_of(n_pos));
-    kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_pos), kt__pages_of(n_pos));
+    kt__store_hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_pos),
+                       keep ? later_page(end, table->f16_to) : end);
+    kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_pos),
+                          keep ? later_page(end, table->window_to) : end);
     return true;
+}
+
+bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    return kt__store_hold_end(kv, table, n_pos, false);
 }
 
 static bool holds_f16_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {

@@ -78,6 +78,8 @@ void kt__store_take_f16(kt__kv *kv, int32_t page, kt__f16_copy_kind kind);
 void kt__store_hold_f16(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to);
 /* The same of their parts in layers with a window. */
 void kt__store_hold_window(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to);
+/* kt__kv_table_hold_end; keep: and all that it holds after that, for a batch that was begun. */
+bool kt__store_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos, bool keep);
 /* What the table holds of its index-th page, it holds of another one, which takes its place. */
 void kt__store_move_holds(kt__kv *kv, const kt__kv_table *table, int32_t index, int32_t page);
 /* Whether a sequence that continues at one of the table's cuts will read the page in f16. */
