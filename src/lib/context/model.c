@@ -187,6 +187,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     KT__TRY(kt__page_job_create(gguf, &ctx->activity, &model->page_job, err));
     KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
+    if (kt__ctx_split(ctx)) kt__gguf_read_expert_parts(gguf);
     KT__TRY(load_text(model, err));
     if (params->vocab_only && !model->tok) {
         status = kt__fail(err, KT_E_FORMAT, "%s: the file has no vocabulary", path);

@@ -108,6 +108,8 @@ const kt__gguf_kv *kt__gguf_kv_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_kv *kt__gguf_find(const kt__gguf *gguf, const char *key); /* NULL: absent */
 /* A table of which few rows are read, now and then: nothing of it is read ahead. */
 void kt__gguf_read_sparsely(const kt__gguf *gguf, const kt__gguf_tensor *tensor);
+/* Matrices of experts: of each a part of the rows is read. */
+void kt__gguf_read_expert_parts(const kt__gguf *gguf);
 size_t kt__gguf_n_tensors(const kt__gguf *gguf); /* over all parts */
 const kt__gguf_tensor *kt__gguf_tensor_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_tensor *kt__gguf_find_tensor(const kt__gguf *gguf, const char *name);

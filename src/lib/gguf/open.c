@@ -354,6 +354,16 @@ void kt__gguf_read_sparsely(const kt__gguf *g, const kt__gguf_tensor *t) {
     if (p->has_map && t->data) kt__filemap_read_sparsely(&p->map, t->data, t->size);
 }
 
+/* One after the other, and each too small for large pages. */
+void kt__gguf_read_expert_parts(const kt__gguf *g) {
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        const kt__gguf_tensor *t = &g->tensors[i];
+        const kt__gguf_part *p = &g->parts[t->part];
+        if (t->n_dims == 3 && p->has_map && t->data)
+            kt__filemap_read_stretches(&p->map, t->data, t->size);
+    }
+}
+
 kt_status kt__gguf_check(const kt__gguf *g, kt_error *err) {
     kt_status status = KT_OK;
     for (int i = 0; i < g->n_parts; i++)

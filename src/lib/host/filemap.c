@@ -151,12 +151,20 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) {
     return KT_OK;
 }
 
-void kt__filemap_read_sparsely(const kt__filemap *map, const uint8_t *data, uint64_t n) {
+/* Of the whole pages among these bytes. */
+static void advise_pages(const kt__filemap *map, const uint8_t *data, uint64_t n, int advice) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data;
     uintptr_t begin = (from + page - 1) / page * page, end = (from + (uintptr_t)n) / page * page;
-    if (!map->mapped || end <= begin) return;
-    (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
-    (void)madvise((void *)begin, end - begin, MADV_RANDOM);
+    if (map->mapped && end > begin) (void)madvise((void *)begin, end - begin, advice);
+}
+
+void kt__filemap_read_stretches(const kt__filemap *map, const uint8_t *data, uint64_t n) {
+    advise_pages(map, data, n, MADV_NOHUGEPAGE);
+}
+
+void kt__filemap_read_sparsely(const kt__filemap *map, const uint8_t *data, uint64_t n) {
+    kt__filemap_read_stretches(map, data, n);
+    advise_pages(map, data, n, MADV_RANDOM);
 }
 
 bool kt__filemap_shows_pages(const kt__filemap *map) {

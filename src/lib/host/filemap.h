@@ -38,6 +38,9 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;
  * for, without those around them. */
 void kt__filemap_read_sparsely(const kt__filemap *map, const uint8_t *data, uint64_t n);
 
+/* Of these bytes short stretches are read, with others between them that never are: in small pages. */
+void kt__filemap_read_stretches(const kt__filemap *map, const uint8_t *data, uint64_t n);
+
 /* Whether mincore says which of the file's pages are in memory: it does to the file's owner and to
  * those who may write to it; to others all of them seem to be. */
 bool kt__filemap_shows_pages(const kt__filemap *map);
