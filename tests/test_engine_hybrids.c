@@ -314,6 +314,44 @@ static talk repetitive(const world *w, int which) {
     return t;
 }
 
+/* A draft model has states, too: those of proposals that were wrong are gone, and what it proposes is as
+ * often right as that of a model without. Returns the share of what was right. */
+static double drafted_by_itself(world *w, float temperature) {
+    enum { N = 3 };
+    static answer plain[N], drafted[N];
+    int n_drafted = 0, n_accepted = 0;
+    for (int draft = 0; draft < 2; draft++) {
+        kt_engine_params ep = {.n_parallel = N, .n_ctx = 512, .n_draft = draft ? 4 : -1};
+        if (draft) ep.draft = w->model;
+        open_engine(w, &ep);
+        if (draft) kt__speculator_set_eager(w->engine->speculator, true);
+        for (int i = 0; i < N; i++) {
+            talk t = begin_talk(w);
+            t.seed = 90 + (uint32_t)i;
+            add_message(&t, 30 + i);
+            begin_answer(&t);
+            kt_request_params r = kt_request_params_default();
+            r.ids = t.ids;
+            r.n_ids = (size_t)t.n;
+            r.gen.n_predict = 60;
+            r.gen.ignore_eog = true;
+            r.gen.sampling.temperature = temperature;
+            r.gen.sampling.seed = (uint64_t)i;
+            submit_request(w, &r, draft ? &drafted[i] : &plain[i]);
+        }
+        run_to_end(w, false);
+        close_engine(w);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(plain[i].n_tokens, 60);
+        assert_memory_equal(plain[i].ids, drafted[i].ids, sizeof plain[i].ids);
+        n_drafted += drafted[i].report.n_drafted;
+        n_accepted += drafted[i].report.n_accepted;
+    }
+    assert_true(n_drafted > 60);
+    return (double)n_accepted / n_drafted;
+}
+
 static void speculation(world *w) {
     enum { N = 4 };
     static answer plain[N], eager[N];
@@ -388,6 +426,20 @@ static void suspension(world *w) {
     assert_true(stats.n_preempted > 0);
     for (int i = 0; i < N; i++) expect_equal(&alone[i], &together[i]);
     close_engine(w);
+}
+
+static void test_a_draft_model_with_states(void **state) {
+    (void)state;
+    for (int i = 0; i < N_PRESETS; i++) {
+        world w;
+        open_world(&w, presets[i]);
+        double greedy = drafted_by_itself(&w, 0.0f), drawn = drafted_by_itself(&w, 0.4f);
+        print_message("%s: %.3f and %.3f of what it proposed were right\n", presets[i], greedy,
+                      drawn);
+        if (kv_is_f16()) assert_true(greedy > 0.9); /* the draft model's keys are f16 */
+        assert_true(drawn > 0.2 && drawn < 1.0);
+        close_world(&w);
+    }
 }
 
 static void test_speculation_and_suspension(void **state) {
@@ -466,6 +518,7 @@ int main(void) {
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_speculation_and_suspension),
+        cmocka_unit_test(test_a_draft_model_with_states),
         cmocka_unit_test(test_choices_share_the_prompt),
     };
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));

@@ -201,6 +201,7 @@ int32_t kt__kv_table_state_at(kt__kv *kv, const kt__kv_table *table, int64_t n_p
 /* A further piece, for a state within a batch; KT__NO_STATE: none is left. The caller's until it is
  * set or dropped. */
 int32_t kt__kv_state_take(kt__kv *kv);
+void kt__kv_state_ref(kt__kv *kv, int32_t piece);
 void kt__kv_state_drop(kt__kv *kv, int32_t piece);
 /* The table's state after n_pos positions is piece, whose reference the table takes over. */
 void kt__kv_table_set_state(kt__kv *kv, kt__kv_table *table, int32_t piece, int64_t n_pos);

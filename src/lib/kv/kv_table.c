@@ -159,6 +159,10 @@ int32_t kt__kv_state_take(kt__kv *kv) {
     return kt__states_take(kv->states);
 }
 
+void kt__kv_state_ref(kt__kv *kv, int32_t piece) {
+    kt__states_ref(kv->states, piece);
+}
+
 void kt__kv_state_drop(kt__kv *kv, int32_t piece) {
     if (kv->states) kt__states_drop(kv->states, piece);
 }

@@ -13,7 +13,9 @@ enum {
     MOST_POS = 4096, /* of an answer's text that it remembers, so that its K/V stay small */
     MOST_LANES = 4,  /* answers whose text it remembers: with more in a step, rows are not to be had
                         for nothing, and proposals do not pay */
-    READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing */
+    READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing, */
+    AGAIN_ROWS = 16, /* and with recurrent layers those that were proposed and right */
+    LANE_STATES = 3, /* of the text, of proposals, and the next one */
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
 
@@ -27,6 +29,8 @@ struct kt__draft {
     kt__kv *kv;
     int n_lanes;
     kt__seg *segs;         /* [n_lanes] */
+    kt__seg_state *states; /* [n_lanes] theirs, with recurrent layers */
+    kt__draft_seq **seqs;  /* [n_lanes] whose they are */
     int32_t *ids;          /* [ROWS] */
     int32_t *out_rows;     /* [n_lanes] */
     kt__draft_ask **ready; /* [n_lanes] those that have been followed */
@@ -42,11 +46,6 @@ kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error
     if (status != KT_OK) return status;
     if (draft->ctx != model->ctx)
         return kt__fail(err, KT_E_ARG, "the draft model was opened in another context");
-    if (draft->net->state_floats)
-        return kt__fail(err, KT_E_UNSUPPORTED,
-                        "%s has recurrent layers (architecture %s), whose state cannot go back: it "
-                        "cannot be a draft model",
-                        draft->info.path, draft->net->hp.arch);
     int32_t n = model->net->hp.n_vocab;
     if (draft->net->hp.n_vocab != n) {
         return kt__fail(err, KT_E_ARG,
@@ -71,9 +70,12 @@ static int32_t positions_of(const kt_engine_params *p) {
     return p->n_ctx < MOST_POS ? p->n_ctx : MOST_POS;
 }
 
+static int32_t lanes_of(const kt_engine_params *p) {
+    return p->n_parallel < MOST_LANES ? p->n_parallel : MOST_LANES;
+}
+
 static int64_t n_pages_for(const kt_engine_params *p) {
-    int32_t lanes = p->n_parallel < MOST_LANES ? p->n_parallel : MOST_LANES;
-    return lanes * (int64_t)kt__pages_of(positions_of(p));
+    return lanes_of(p) * (int64_t)kt__pages_of(positions_of(p));
 }
 
 static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
@@ -90,7 +92,8 @@ uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) 
     uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap
                            ? kt__model_resident_bytes(draft)
                            : 0;
-    return weights + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
+    uint64_t states = (uint64_t)lanes_of(p) * LANE_STATES * shape.state_bytes;
+    return weights + states + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
            kt__fwd_plan_bytes(draft->net, &fwd);
 }
 
@@ -109,14 +112,19 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     d->usual_right = hopeful;
     kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
                                       (double)engine->model->info.decode_bytes);
-    KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
+    int32_t n_pages = (int32_t)n_pages_for(&engine->params);
+    const kt__kv_room room = {
+        .n_kept = n_pages, .n_states = lanes_of(&engine->params) * LANE_STATES, .n_local = n_pages};
+    KT__TRY(kt__kv_create_with(&shape, n_pages, room, &d->kv, err));
     kt__kv_spread(d->kv, &model->ctx->affinity);
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
     d->segs = kt__calloc(lanes, sizeof *d->segs);
+    d->states = kt__calloc(lanes, sizeof *d->states);
+    d->seqs = kt__calloc(lanes, sizeof *d->seqs);
     d->ids = kt__calloc((size_t)fwd.n_tok_max, sizeof *d->ids);
     d->out_rows = kt__calloc(lanes, sizeof *d->out_rows);
     d->ready = kt__calloc(lanes, sizeof *d->ready);
-    if (!d->segs || !d->ids || !d->out_rows || !d->ready) {
+    if (!d->segs || !d->states || !d->seqs || !d->ids || !d->out_rows || !d->ready) {
         status = kt__fail_nomem(err, "the draft model's lists", 0);
         goto out;
     }
@@ -132,6 +140,8 @@ void kt__draft_destroy(kt__draft *d) {
     kt__fwd_destroy(d->fwd);
     kt__kv_destroy(d->kv);
     kt__free(d->segs);
+    kt__free(d->states);
+    kt__free(d->seqs);
     kt__free(d->ids);
     kt__free(d->out_rows);
     kt__free(d->ready);
@@ -144,9 +154,24 @@ kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_err
     return kt__kv_table_init(&seq->table, positions_of(&engine->params), err);
 }
 
+/* A state cannot be cut: that of the text is taken up again, if it is not beyond n positions; else
+ * all is followed anew. Returns the positions that stay. */
+static int32_t go_back(kt__draft *d, kt__draft_seq *seq, int64_t n) {
+    if (seq->base != KT__NO_STATE && seq->n_base <= n) {
+        kt__kv_state_ref(d->kv, seq->base);
+        kt__kv_table_set_state(d->kv, &seq->table, seq->base, seq->n_base);
+        return seq->n_base;
+    }
+    kt__kv_state_drop(d->kv, seq->base);
+    seq->base = KT__NO_STATE;
+    seq->n_base = 0;
+    return 0;
+}
+
 void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
     if (!d || !seq->table.pages || seq->n_done <= n_keep) return;
     if (n_keep < seq->begin) n_keep = seq->begin;
+    if (kt__kv_has_states(d->kv)) n_keep = seq->begin + go_back(d, seq, n_keep - seq->begin);
     kt__kv_table_truncate(d->kv, &seq->table, n_keep - seq->begin);
     seq->n_done = (int32_t)n_keep;
     if (seq->n_done == seq->begin) seq->begin = seq->n_done = 0;
@@ -164,14 +189,43 @@ static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32
     int32_t pos = seq->n_done - seq->begin;
     if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
     memcpy(d->ids + batch->n_tok, ids, (size_t)rows * sizeof *ids);
-    d->segs[batch->n_seg++] = (kt__seg){
-        .table = &seq->table, .pos0 = pos, .row0 = batch->n_tok, .n_tok = rows};
+    kt__seg *seg = &d->segs[batch->n_seg];
+    *seg = (kt__seg){.table = &seq->table, .pos0 = pos, .row0 = batch->n_tok, .n_tok = rows};
+    if (kt__kv_has_states(d->kv)) {
+        d->states[batch->n_seg] = (kt__seg_state){rows, seq->table.next};
+        seq->table.next = KT__NO_STATE;
+        seg->states = &d->states[batch->n_seg];
+        seg->n_states = 1;
+    }
+    d->seqs[batch->n_seg++] = seq;
     batch->n_tok += rows;
     seq->n_done += rows;
     return true;
 }
 
-static bool run_batch(kt__draft *d, const kt__batch *batch) {
+/* The batch's rows are of the text, or proposals. */
+static void take_states(kt__draft *d, const kt__batch *batch, bool of_text) {
+    for (int i = 0; kt__kv_has_states(d->kv) && i < batch->n_seg; i++) {
+        kt__draft_seq *seq = d->seqs[i];
+        int64_t n_pos = d->segs[i].pos0 + d->segs[i].n_tok;
+        kt__kv_table_set_state(d->kv, &seq->table, d->states[i].piece, n_pos);
+        if (!of_text) continue;
+        kt__kv_state_drop(d->kv, seq->base);
+        kt__kv_state_ref(d->kv, d->states[i].piece);
+        seq->base = d->states[i].piece;
+        seq->n_base = (int32_t)n_pos;
+    }
+}
+
+/* What was listed and not computed is forgotten. */
+static void give_back(kt__draft *d, const kt__batch *batch) {
+    for (int i = 0; i < batch->n_seg; i++) {
+        if (kt__kv_has_states(d->kv)) kt__kv_state_drop(d->kv, d->states[i].piece);
+        kt__draft_seq_trim(d, d->seqs[i], d->seqs[i]->n_done - d->segs[i].n_tok);
+    }
+}
+
+static bool run_batch(kt__draft *d, const kt__batch *batch, bool of_text) {
     bool done;
     kt_error err;
     kt__batch_run run = {.fwd = d->fwd,
@@ -180,7 +234,12 @@ static bool run_batch(kt__draft *d, const kt__batch *batch) {
                          .decode = true,
                          .n_tok = batch->n_tok,
                          .until_us = INT64_MAX};
-    return kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK;
+    if (kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK) {
+        take_states(d, batch, of_text);
+        return true;
+    }
+    give_back(d, batch);
+    return false;
 }
 
 /* Follows the answers that are asked for up to their last token, at most ROWS rows in all; those
@@ -200,7 +259,7 @@ static int follow_asks(kt__draft *d, kt__draft_ask *asks, int n) {
         d->out_rows[b.n_out++] = b.n_tok - 1;
         d->ready[n_ready++] = ask;
     }
-    if (b.n_tok == 0 || run_batch(d, &b)) return n_ready;
+    if (b.n_tok == 0 || run_batch(d, &b, true)) return n_ready;
     for (int i = 0; i < n; i++) {
         if (asks[i].ready) kt__draft_seq_trim(d, asks[i].seq, 0);
     }
@@ -221,10 +280,13 @@ static bool step_ready(kt__draft *d, int n_ready) {
     kt__batch b = empty_batch(d);
     for (int i = 0; i < n_ready; i++) {
         const kt__draft_ask *ask = d->ready[i];
-        if (!add_rows(d, ask->seq, &ask->ids[ask->n - 1], 1, &b)) return false;
+        if (!add_rows(d, ask->seq, &ask->ids[ask->n - 1], 1, &b)) {
+            give_back(d, &b);
+            return false;
+        }
         d->out_rows[b.n_out++] = i;
     }
-    return run_batch(d, &b);
+    return run_batch(d, &b, false);
 }
 
 /* k proposals for each that is ready. */
@@ -246,7 +308,7 @@ static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__batch b = empty_batch(d);
     int64_t begin_us = kt__now_us();
     if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) return;
-    if (!run_batch(d, &b)) kt__draft_seq_trim(d, seq, 0);
+    if (!run_batch(d, &b, true)) kt__draft_seq_trim(d, seq, 0);
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
 }
 
@@ -300,13 +362,14 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft
                        bool eager) {
     int most = INT32_MAX, n_ready = 0, k;
     double right = 0;
+    int ready_rows = READY_ROWS + (kt__kv_has_states(d->kv) ? AGAIN_ROWS : 0);
     d->gate.base_us = 0; /* a step that was not computed is not charged */
     for (int i = 0; i < n; i++) {
         kt__draft_ask *ask = &asks[i];
         if (ask->seq->right <= 0) ask->seq->right = d->usual_right;
         ask->n = 0;
         keep_within(d, ask);
-        ask->ready = eager || ask->n_tok - ask->seq->n_done <= READY_ROWS;
+        ask->ready = eager || ask->n_tok - ask->seq->n_done <= ready_rows;
         if (!ask->ready) continue;
         n_ready++;
         right += ask->seq->right;
