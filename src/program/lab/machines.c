@@ -1,7 +1,6 @@
 #include "lab/machines.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "lab/json_number.h"
 #include "lab/measure.h"
+#include "lab/percentile.h"
 #include "ops/speed.h"
 #include "peers/peers.h"
 
@@ -48,16 +48,6 @@ static void send_from(machines *m, int from, size_t n) {
     kt__peers_gather(m->peers, m->room, at);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *us, int n) {
-    qsort(us, (size_t)n, sizeof *us, by_size);
-    return us[n / 2];
-}
-
 static double measure_ping(machines *m, int to) {
     double us[SMALL_ROUNDS];
     for (int i = 0; i < SMALL_ROUNDS; i++) {
@@ -66,7 +56,7 @@ static double measure_ping(machines *m, int to) {
         send_from(m, to, SMALL);
         us[i] = (double)(kt__now_ns() - begin) / 2e3;
     }
-    return median_of(us, SMALL_ROUNDS);
+    return kt__percentile_median(us, SMALL_ROUNDS);
 }
 
 static double measure_exchange(machines *m) {
@@ -76,7 +66,7 @@ static double measure_exchange(machines *m) {
         send_from(m, -1, SMALL);
         us[i] = (double)(kt__now_ns() - begin) / 1e3;
     }
-    return median_of(us, SMALL_ROUNDS);
+    return kt__percentile_median(us, SMALL_ROUNDS);
 }
 
 /* Until all have all of it, and have said so. */
@@ -88,7 +78,7 @@ static double measure_stream(machines *m, int from) {
         send_from(m, -1, SMALL);
         us[i] = (double)(kt__now_ns() - begin) / 1e3;
     }
-    return (double)BIG * (m->n - 1) / (median_of(us, BIG_ROUNDS) * 1e-6);
+    return (double)BIG * (m->n - 1) / (kt__percentile_median(us, BIG_ROUNDS) * 1e-6);
 }
 
 static void measure_link(machines *m) {
