@@ -183,9 +183,11 @@ KT_API void kt_ctx_close(kt_ctx *ctx);
  * process 0 opens models and engines as ever, and the others follow it until its context is closed. Answers have the
  * bytes of one process. Sessions on disk, disk caches, adapters and learners are KT_E_UNSUPPORTED then. Before a model is
  * opened; without a launcher nothing happens. split, of process 0, whatever others say: each one's share, "2,1,1"; "auto": by
- * speeds that are measured now, in a tenth of a second; NULL or empty: all have the same. KT_E_UNSUPPORTED:
+ * speeds that are measured now, in a tenth of a second; NULL or empty: all have the same. least_bytes: products of which a process
+ * would be spared reading less are computed by all, 0: a megabyte, about what is read while they wait for each other once. KT_E_UNSUPPORTED:
  * libkentang-mpi.so is not installed; KT_E_ARG: no such split, or of another number of processes; KT_E_IO. */
-KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, const char *split, kt_error *err);
+KT_API kt_status KT_CHECKED kt_ctx_join(kt_ctx *ctx, const char *split, uint64_t least_bytes,
+                                        kt_error *err);
 KT_API int kt_launcher_rank(void); /* of this process among those that a launcher started; -1: none did */
 KT_API int kt_ctx_rank(const kt_ctx *ctx); /* 0: the one that leads, or the only one */
 KT_API int kt_ctx_n_ranks(const kt_ctx *ctx);

@@ -29,10 +29,11 @@ awk 'BEGIN { for (i = 1; i <= 90; i++) list = list (i * 7 % 250 + 3) ","; print 
 while read -r preset n kv split; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
     "$kentang" logits -m "$dir/model.gguf" --kv "$kv" -c 512 <"$dir/ids" >"$dir/one" 2>"$dir/err" || fail "$preset alone"
-    run=job
+    run=job least=1
+    [ "$n" = 2 ] && [ "$kv" = q8 ] && least=20K # some matrices are divided, others are not
     [ "${split%,*}" = "$split" ] || run=mixed
     [ "$split" = - ] && split=
-    $run "$n" logits -m "$dir/model.gguf" --kv "$kv" -c 512 -t 1 --split "$split" <"$dir/ids" >"$dir/many" 2>"$dir/err" || fail "$preset by $n"
+    $run "$n" logits -m "$dir/model.gguf" --kv "$kv" -c 512 -t 1 --split "$split" --split-least "$least" <"$dir/ids" >"$dir/many" 2>"$dir/err" || fail "$preset by $n"
     [ -s "$dir/one" ] && cmp "$dir/one" "$dir/many" || fail "$preset, $kv: $n processes ($split) have other bytes than one"
 done <<'LIST'
 tiny-llama 2 f16 -

@@ -19,7 +19,7 @@ mpicc -shared -fPIC -o "$dir/count.so" "$here/peers/count_mpi.c"
 count() { # a file, processes, shares, tokens: a line "messages bytes" of each process
     rm -f "$1".*
     timeout 120 mpirun --oversubscribe -n "$2" -x LD_PRELOAD="$dir/count.so" -x KT_COUNT="$1" "$kentang" run -m "$dir/model.gguf" \
-        -p aab --ignore-eos --draft-max -1 --temp 0 -c 512 -t 1 --split "$3" -n "$4" >"$dir/out" 2>"$dir/err" </dev/null || fail "$preset by $2"
+        -p aab --ignore-eos --draft-max -1 --temp 0 -c 512 -t 1 --split "$3" --split-least "$least" -n "$4" >"$dir/out" 2>"$dir/err" </dev/null || fail "$preset by $2"
     cat "$1".*
 }
 # On a busy machine a prompt's batch may stop between two layers and be resumed, which is another message: up to three times.
@@ -33,10 +33,10 @@ is_as_planned() { # processes, shares, how near
     done
     return 1
 }
-# preset, processes, shares
-while read -r preset n split; do
+# preset, processes, shares, what is divided at least
+while read -r preset n split least; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
-    "$kentang" plan -m "$dir/model.gguf" --machines "$n" -c 512 --split "$split" --speeds 1 --json >"$dir/plan" 2>"$dir/err" || fail "plan of $preset"
+    "$kentang" plan -m "$dir/model.gguf" --machines "$n" -c 512 --split "$split" --split-least "$least" --speeds 1 --json >"$dir/plan" 2>"$dir/err" || fail "plan of $preset"
     sed -n '/"ranks"/,$p' "$dir/plan" | tr -d ' ,"' | awk -F: '/^messages/ { m = $2 } /^sent_bytes/ { print m, $2 }' >"$dir/planned"
     [ "$(wc -l <"$dir/planned")" -eq "$n" ] || fail "the plan of $preset has other processes"
     case $preset in
@@ -48,17 +48,19 @@ while read -r preset n split; do
         fail "$preset, $n processes ($split): other messages and bytes are sent than planned"
     }
 done <<'LIST'
-tiny-llama 2 1,1
-tiny-llama 4 3,1,1,1
-tiny-qwen2 3 1,1,1
-tiny-gemma4 2 1,2
-tiny-gemma3n 2 1,1
-tiny-gpt-oss 3 0,1,1
-tiny-qwen3moe 2 2,1
-tiny-qwen2moe 2 1,1
-tiny-deepseek2 2 1,1
-tiny-lfm2 4 1,1,1,1
-tiny-qwen35 3 1,2,4
-tiny-mamba2 2 1,1
+tiny-llama 2 1,1 1
+tiny-llama 4 3,1,1,1 1
+tiny-qwen2 3 1,1,1 1
+tiny-gemma4 2 1,2 1
+tiny-gemma3n 2 1,1 1
+tiny-gpt-oss 3 0,1,1 1
+tiny-qwen3moe 2 2,1 1
+tiny-qwen2moe 2 1,1 1
+tiny-deepseek2 2 1,1 1
+tiny-lfm2 4 1,1,1,1 1
+tiny-qwen35 3 1,2,4 1
+tiny-mamba2 2 1,1 1
+tiny-gemma3n 2 1,1 40K
+tiny-gemma2 3 1,1,1 0
 LIST
 exit 0

@@ -22,11 +22,11 @@ compare() {
     n=$1
     shift
     launcher=""
-    start "$@" --listen 127.0.0.1:0
+    start "$@" --split-least 1 --listen 127.0.0.1:0
     python3 "$ask" "$(url_of)" >one || fail "one process"
     finish
     launcher="$mpirun $n"
-    start "$@" --listen 127.0.0.1:0
+    start "$@" --split-least 1 --listen 127.0.0.1:0
     python3 "$ask" "$(url_of)" --gone >many || fail "$n processes"
     grep -q '"status"' one && fail "an error: $(grep '"status"' one)"
     cmp one many || fail "$*: $n processes have other answers than one: $(diff one many | head -4)"

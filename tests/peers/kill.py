@@ -78,7 +78,7 @@ class Job:
         env = dict(os.environ, KENTANG_MPI_DEADLINE=str(a.deadline))
         self.mpirun = subprocess.Popen(
             ["mpirun", "--oversubscribe", "-n", str(a.processes), a.kentang, "serve", "--no-config", "--no-env", "-m", a.model,
-             "--listen", "127.0.0.1:0", "--socket", "none", "-t", "1", "-c", "1024"],
+             "--listen", "127.0.0.1:0", "--socket", "none", "-t", "1", "-c", "1024", "--split-least", "1"],
             stdout=self.log, stderr=self.log, env=env)
         self.port = self.wait_until_ready()
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.mpirun.pid)], capture_output=True, text=True)

@@ -27,7 +27,7 @@ awk 'BEGIN { for (i = 1; i <= 90; i++) list = list (i * 7 % 250 + 3) ","; print 
 for preset in tiny-qwen2 tiny-gemma2 tiny-qwen3moe; do
     "$kentang" synth --preset $preset --quant q4_k_m --seed 3 tiny.gguf >/dev/null 2>err || fail "synth $preset"
     "$kentang" logits -m tiny.gguf -c 512 <ids >one 2>err || fail "$preset alone"
-    net_job 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export KENTANG_ISA=ref; exec "$@"' - "$kentang" logits -m tiny.gguf -c 512 -t 1 --split 2,1,1 \
+    net_job 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export KENTANG_ISA=ref; exec "$@"' - "$kentang" logits -m tiny.gguf -c 512 -t 1 --split 2,1,1 --split-least 1 \
         <ids >many 2>err || fail "$preset by three machines"
     cmp one many || fail "$preset: other bytes"
     echo "$preset: three machines and kernels of two tiers have the bytes of one process"

@@ -44,10 +44,12 @@ static kt_status parse_split(const kt_ctx *ctx, const char *text, int *shares, i
 }
 
 static kt_status tell_split(kt_ctx *ctx, const char *text, kt_error *err) {
-    int shares[KT__PEERS_MAX], n;
-    KT__STEP(parse_split(ctx, text, shares, &n, err));
+    int shares[KT__PEERS_MAX], n = ctx->split.size;
+    for (int r = 0; r < n; r++) shares[r] = 1;
+    if (text && *text) KT__STEP(parse_split(ctx, text, shares, &n, err));
     if (n > 0) KT__STEP(use_shares(ctx, shares, err));
     kt__message_begin(&ctx->message, KT__TOLD_SPLIT);
+    kt__message_put_64(&ctx->message, (int64_t)ctx->split.least_bytes);
     kt__message_put(&ctx->message, n);
     kt__message_put_words(&ctx->message, shares, (size_t)n);
     KT__STEP(kt__message_send(&ctx->message, ctx->split.peers, err));
@@ -58,6 +60,7 @@ static kt_status tell_split(kt_ctx *ctx, const char *text, kt_error *err) {
 
 kt_status kt__ctx_heard_split(kt_ctx *ctx, kt_error *err) {
     int shares[KT__PEERS_MAX];
+    ctx->split.least_bytes = (uint64_t)kt__message_take_64(&ctx->message, 0, INT64_MAX);
     int n = kt__message_take(&ctx->message, 0, ctx->split.size);
     for (int r = 0; r < n; r++) shares[r] = kt__message_take(&ctx->message, 0, KT__SHARE_MAX);
     if (ctx->message.bad || (n > 0 && n != ctx->split.size))
@@ -68,7 +71,7 @@ kt_status kt__ctx_heard_split(kt_ctx *ctx, kt_error *err) {
 
 /* ---- joining ---- */
 
-kt_status kt_ctx_join(kt_ctx *ctx, const char *split, kt_error *err) {
+kt_status kt_ctx_join(kt_ctx *ctx, const char *split, uint64_t least_bytes, kt_error *err) {
     kt__peers *peers = NULL;
     kt__error_clear(err);
     if (ctx->split.peers) return KT_OK;
@@ -77,7 +80,9 @@ kt_status kt_ctx_join(kt_ctx *ctx, const char *split, kt_error *err) {
     kt__division_init(&ctx->split, peers);
     kt__log_line(&ctx->log, KT_LOG_INFO, "process %d of %d, on %s", ctx->split.rank,
                  ctx->split.size, kt__peers_host(peers, ctx->split.rank));
-    return ctx->split.rank == 0 && split && *split ? tell_split(ctx, split, err) : KT_OK;
+    if (ctx->split.rank > 0) return KT_OK;
+    if (least_bytes) ctx->split.least_bytes = least_bytes < INT64_MAX ? least_bytes : INT64_MAX;
+    return tell_split(ctx, split, err);
 }
 
 int kt_launcher_rank(void) {

@@ -39,19 +39,20 @@ out:
     return status;
 }
 
-kt_status kt__rank_plan_make(kt_model *model, const kt_engine_params *params, const int *shares,
-                             int n, int rank, kt__rank_plan *out, kt_error *err) {
+kt_status kt__rank_plan_make(kt_model *model, const kt__rank_asked *asked, int rank,
+                             kt__rank_plan *out, kt_error *err) {
     kt_status status;
     kt_ctx *ctx = model->ctx;
     kt__peers *peers = NULL;
     kt__tally tally = {0};
     *out = (kt__rank_plan){0};
     KT__TRY(kt__ctx_needs_whole(ctx, "plans", err));
-    KT__TRY(kt__peers_plan(rank, n, &peers, err));
+    KT__TRY(kt__peers_plan(rank, asked->n, &peers, err));
     kt__division_init(&ctx->split, peers);
     ctx->split.tally = &tally;
-    if (kt__division_share(&ctx->split, shares))
-        status = run_engine(model, params, out, err);
+    if (asked->least_bytes) ctx->split.least_bytes = asked->least_bytes;
+    if (kt__division_share(&ctx->split, asked->shares))
+        status = run_engine(model, asked->params, out, err);
     else
         status = kt__fail(err, KT_E_ARG, "split gives no process a part of the model");
     ctx->split = (kt__division){0};

@@ -17,8 +17,15 @@ typedef struct kt__rank_plan {
     kt__traffic traffic;
 } kt__rank_plan;
 
-/* shares[n]: as kt__division_share has them. KT_E_ARG: they are others. */
-kt_status kt__rank_plan_make(kt_model *model, const kt_engine_params *params, const int *shares,
-                             int n, int rank, kt__rank_plan *out, kt_error *err) KT_CHECKED;
+typedef struct kt__rank_asked {
+    const kt_engine_params *params;
+    const int *shares; /* [n] as kt__division_share has them */
+    int n;
+    uint64_t least_bytes; /* as kt_ctx_join has it */
+} kt__rank_asked;
+
+/* KT_E_ARG: other shares. */
+kt_status kt__rank_plan_make(kt_model *model, const kt__rank_asked *asked, int rank,
+                             kt__rank_plan *out, kt_error *err) KT_CHECKED;
 
 #endif

@@ -5,8 +5,10 @@
 
 void kt__division_init(kt__division *split, kt__peers *peers) {
     int shares[KT__PEERS_MAX];
-    *split = (kt__division){
-        .peers = peers, .rank = kt__peers_rank(peers), .size = kt__peers_size(peers)};
+    *split = (kt__division){.peers = peers,
+                            .rank = kt__peers_rank(peers),
+                            .size = kt__peers_size(peers),
+                            .least_bytes = KT__DIVISION_LEAST};
     for (int r = 0; r < split->size; r++) shares[r] = 1;
     (void)kt__division_share(split, shares);
 }
@@ -39,6 +41,11 @@ int kt__division_parse(const char *text, int *shares) {
 /* Of n things those before the end of the first `part` of `all` shares. */
 static int rounded_part(int n, int part, int all) {
     return (int)((2 * (int64_t)n * part + all) / (2 * (int64_t)all));
+}
+
+bool kt__division_pays(const kt__division *split, int n_row, int unit, uint64_t bytes) {
+    uint64_t size = (uint64_t)split->size;
+    return n_row >= split->size * unit && bytes / size * (size - 1) >= split->least_bytes;
 }
 
 int kt__division_row(const kt__division *split, int n, int unit, int rank) {

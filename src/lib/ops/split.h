@@ -18,9 +18,11 @@ typedef struct kt__division {
     kt__tally *tally; /* NULL, or: products are counted and not computed */
     int rank, size;
     int before[KT__PEERS_MAX + 1]; /* shares of the processes before each one */
+    uint64_t least_bytes;          /* that a process must be spared, or all compute the product */
 } kt__division;
 
-enum { KT__SHARE_MAX = 1000 };
+/* LEAST: about what is read while processes wait for each other once. */
+enum { KT__SHARE_MAX = 1000, KT__DIVISION_LEAST = 1 << 20 };
 
 /* Everybody has the same share. */
 void kt__division_init(kt__division *split, kt__peers *peers);
@@ -29,6 +31,8 @@ bool kt__division_share(kt__division *split, const int *shares);
 /* "2,1,1" as shares[KT__PEERS_MAX]; returns how many, -1: it is something else. */
 int kt__division_parse(const char *text, int *shares);
 
+/* Whether products with matrices of so many bytes together are divided, by rows in units. */
+bool kt__division_pays(const kt__division *split, int n_row, int unit, uint64_t bytes);
 /* The first of n rows that is a process', in whole units; of process `size`: n. */
 int kt__division_row(const kt__division *split, int n, int unit, int rank);
 

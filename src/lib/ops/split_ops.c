@@ -10,12 +10,16 @@ static const float *from_row(const float *rows, int first) {
     return rows ? rows + first : NULL;
 }
 
+static uint64_t bytes_of(const kt__weight *w) {
+    return w->data ? (uint64_t)w->n_row * w->row_bytes : 0;
+}
+
 void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                       float *out, size_t ld_out) {
     const kt__division *split = dev->limits.split;
     assert(!lora);
-    if (w->n_row < split->size * KT__ROWS_ITEM) { /* a message takes longer */
+    if (!kt__division_pays(split, w->n_row, KT__ROWS_ITEM, bytes_of(w))) {
         dev->own->matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
         return;
     }
@@ -115,7 +119,7 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     const kt__division *split = dev->limits.split;
     int n_row = desc->gate.n_row, unit = glu_unit_of(out);
     assert(!desc->lora);
-    if (n_row < split->size * unit) {
+    if (!kt__division_pays(split, n_row, unit, bytes_of(&desc->gate) + bytes_of(&desc->up))) {
         dev->own->glu(dev, acts, desc, out);
         return;
     }

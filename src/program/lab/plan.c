@@ -160,9 +160,11 @@ static kt_status plan_ranks(forecast *f, const kt__config *config, kt_error *err
     KT__STEP(kt__place_kv_params(config, &params, err));
     params.n_seq_max = 1;
     params.n_draft = -1;
-    KT__STEP(kt__rank_plan_make(f->model, &params, whole, 1, 0, &f->alone, err));
+    const kt__rank_asked alone = {&params, whole, 1, 0};
+    const kt__rank_asked asked = {&params, f->shares, f->n, config->split_least};
+    KT__STEP(kt__rank_plan_make(f->model, &alone, 0, &f->alone, err));
     for (int r = 0; r < f->n; r++)
-        KT__STEP(kt__rank_plan_make(f->model, &params, f->shares, f->n, r, &f->ranks[r], err));
+        KT__STEP(kt__rank_plan_make(f->model, &asked, r, &f->ranks[r], err));
     return KT_OK;
 }
 

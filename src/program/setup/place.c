@@ -115,7 +115,7 @@ kt_status kt__place_open_ctx(const kt__place_asked *asked, int n_threads_max, kt
 }
 
 kt_status kt__place_join(const kt__config *c, kt_ctx *ctx, kt_error *err) {
-    KT__STEP(kt_ctx_join(ctx, c->split, err));
+    KT__STEP(kt_ctx_join(ctx, c->split, c->split_least, err));
     if (kt_ctx_rank(ctx) == 0) return KT_OK;
     kt_status status = kt_ctx_follow(ctx, err);
     if (status != KT_OK) fprintf(stderr, "kentang: error: %s\n", err->message);
