@@ -302,7 +302,7 @@ is checked key by key and tensor by tensor, and refused by the name of what does
 
 - **KL F32**: the mean divergence of kentang's distributions from llama.cpp's on a small model of the architecture with random weights, 16 sequences of 1 to 300
   tokens, in F32, where both compute the same program. **KL Q8_0**: the median in Q8_0, where each rounds activations in its own way and, with experts, may choose another
-  one of two that are as good. **own**: the mean of kentang's from \`--exact\` in Q8_0. **top-1**: same best token, in F32 and in Q8_0, of the
+  one of two that are as good ([what that adds](../tests/peer/DIVERGENCES.md), by tests/peer/choices.py). **own**: the mean of kentang's from \`--exact\` in Q8_0. **top-1**: same best token, in F32 and in Q8_0, of the
   cases where llama.cpp's best two logits are more than 0.5 apart.
 - **K/V** of a position in f16, **state** of a sequence: of the example's first real geometry that \`kentang synth --help\` lists.
 - **reuse** of prefixes: *pages* of 16 positions, from any of them on; *snapshots*: as pages, from those that keep a state (end of the system prompt, of turns, and

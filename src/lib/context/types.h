@@ -146,7 +146,7 @@ struct kt_request {
 typedef struct kt__draft_seq {
     kt__kv_table table;
     int32_t begin, n_done;
-    /* with recurrent layers: the piece of the state after so many of them, none of which is a
+    /* with recurrent layers: the piece of the state after the first n_base, none of which is a
      * proposal, and a reference */
     int32_t base, n_base;
     double right; /* share of its proposals that were right */

@@ -402,8 +402,8 @@ def write_table(rows):
 Made by `scripts/check --published` (`tests/peer/published/published.py`): a folder of each family, with a published tokenizer, a configuration after the published one
 with sizes reduced, and random weights, is converted. **tokenizer**: whether it is the family's own or, where none could be had, another family's.
 **ids**: texts whose ids are those of Hugging Face's tokenizers, with and without special tokens. **template**: conversations whose prompt is jinja2's.
-**ends**: stop tokens of generation_config.json and config.json that the file has. **logits**: the mean distance from llama.cpp's on the file in F32, as a share of
-their spread; of encoders and rerankers the largest distance of a number of the vector, or of a score from 0 to 1; *-*: not compared.
+**ends**: stop tokens of generation_config.json and config.json that the file has. **logits**: the mean distance from llama.cpp's (without flash attention) on the file in
+F32, as a share of their spread; of encoders and rerankers the largest distance of a number of the vector, or of a score from 0 to 1; *-*: not compared.
 
 | family | tokenizer | converts | ids | template | ends | logits |
 |---|---|---|---|---|---|---|
