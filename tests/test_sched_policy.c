@@ -38,6 +38,7 @@ typedef struct fake {
     int64_t batch_unit_us;
     int n_rows, n_out, n_parallel;
     bool finds, speculates, pauses;
+    bool one_only;            /* what is written needs room that one task takes all of */
     kt_engine_params targets; /* of the controller, */
     int64_t pages_within;     /* and pages within its contract; 0: all */
     bool stepping;            /* a step has paused */
@@ -65,9 +66,16 @@ static int64_t now_us(void *user) {
     return ((fake *)user)->now_us;
 }
 
+static bool others_hold(const fake *f, const fake_task *but) {
+    for (int i = 0; i < f->n_tasks; i++)
+        if (&f->tasks[i] != but && f->tasks[i].pages > 0) return true;
+    return false;
+}
+
 static bool reserve(void *user, kt__task *task, int32_t n_pos) {
     fake *f = user;
     fake_task *t = of(task);
+    if (f->one_only && others_hold(f, t)) return false;
     int need = pages_for(n_pos) - t->pages;
     if (need <= 0) return true;
     if (need > f->n_pages - f->n_used) return false;
@@ -862,6 +870,26 @@ static void test_new_clients_do_not_starve_a_long_answer(void **state) {
     finish(s, f);
 }
 
+/* Long prompts of several clients where only one can be worked on: each loses its work once at most. */
+static void test_suspended_ones_do_not_undo_each_other(void **state) {
+    (void)state;
+    enum { N = 3, LONG = 2000 };
+    static const char *const names[N] = {"a", "b", "c"};
+    fake *f = new_fake(21);
+    fake_task *tasks[N];
+    f->n_parallel = 1;
+    f->n_pages = 1000;
+    f->one_only = true;
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < N; i++) tasks[i] = add(s, f, names[i], LONG, 20);
+    run(s, f, 3000);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(tasks[i]->n_got, 20);
+        assert_true(tasks[i]->task.n_recomputed <= LONG);
+    }
+    finish(s, f);
+}
+
 static uint64_t n_actions_of(const kt__sched *s, kt_action action) {
     kt__sched_counts c;
     kt__sched_get_counts(s, &c);
@@ -1054,6 +1082,7 @@ int main(void) {
         cmocka_unit_test(test_a_load_step_is_brought_back),
         cmocka_unit_test(test_a_constant_load_is_calm),
         cmocka_unit_test(test_new_clients_do_not_starve_a_long_answer),
+        cmocka_unit_test(test_suspended_ones_do_not_undo_each_other),
         cmocka_unit_test(test_memory_bounds_answers),
         cmocka_unit_test(test_the_contract_bounds_answers),
         cmocka_unit_test(test_ended_answers_say_how_long_others_will_be),

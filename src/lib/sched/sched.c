@@ -388,7 +388,9 @@ static void start_task(kt__sched *s, kt__task *task) {
     task->n_lost = 0;
 }
 
-/* Which task would have to give a lane or pages to the candidate; NULL: none has to. */
+/* Which task would have to give a lane or pages to the candidate; NULL: none has to. One whose work was
+ * lost before keeps its lane from those of its priority: what is suspended may lose its pages to the
+ * next one, and long prompts of several clients would throw each other out for ever. */
 static kt__task *who_yields(const kt__sched *s, const kt__task *candidate, bool pages) {
     kt__task *worst = NULL;
     for (kt__task *t = s->running.head; t; t = t->next) {
@@ -400,6 +402,7 @@ static kt__task *who_yields(const kt__sched *s, const kt__task *candidate, bool 
     if (worst->priority != candidate->priority)
         return worst->priority < candidate->priority ? worst : NULL;
     const kt__client *mine = candidate->client, *theirs = worst->client;
+    if (worst->n_recomputed > 0) return NULL;
     bool ahead = theirs->served > mine->served + FAIR_QUANTUM;
     return ahead && theirs->n_running > mine->n_running ? worst : NULL;
 }
