@@ -107,11 +107,8 @@ static int print_bench_json(const kt__bench_report *reports, int n) {
         json_decref(rows);
         return kt__cli_error("bench", KT_E_INTERNAL, NULL, "a row cannot be written as JSON");
     }
-    int rc = json_dumpf(rows, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    json_decref(rows);
-    if (rc != 0) return kt__cli_error("bench", KT_E_NOMEM, NULL, "cannot write the rows as JSON");
-    putchar('\n');
-    return 0;
+    if (kt__json_print(rows)) return 0;
+    return kt__cli_error("bench", KT_E_NOMEM, NULL, "cannot write the rows as JSON");
 }
 
 /* A quoted field; quotes inside are doubled (RFC 4180). */

@@ -439,12 +439,8 @@ static int print_doctor_json(const report *r) {
                             r->n_threads, "threads_why", r->threads_why, "limits", limits_json(r),
                             "noise", noise_json(r), "model_pages", r->pages, "advice",
                             r->advised ? kt__advice_json(&r->advice) : json_null());
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
-    json_decref(all);
-    if (rc != 0)
-        return kt__cli_error("doctor", KT_E_NOMEM, NULL, "cannot write the report as JSON");
-    puts("");
-    return 0;
+    if (kt__json_print(all)) return 0;
+    return kt__cli_error("doctor", KT_E_NOMEM, NULL, "cannot write the report as JSON");
 }
 
 /* ---- the command ---- */

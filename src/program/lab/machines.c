@@ -163,11 +163,8 @@ static kt_status print_machines_json(const machines *m, kt_error *err) {
                       kt__json_positive(m->ping_us[r]), "out_bytes_per_s", m->out_bytes_per_s[r]));
     }
     json_t *all = json_pack("{s:o, s:f}", "machines", rows, "exchange_us", m->exchange_us);
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
-    json_decref(all);
-    if (rc != 0) return kt__fail(err, KT_E_NOMEM, "cannot write the report as JSON");
-    puts("");
-    return KT_OK;
+    if (kt__json_print(all)) return KT_OK;
+    return kt__fail(err, KT_E_NOMEM, "cannot write the report as JSON");
 }
 
 static kt_status measure_job(machines *m, const kt__machine_asked *asked, kt_error *err) {

@@ -250,11 +250,8 @@ static int print_plan_json(const forecast *f) {
                             f->link_bytes_per_s, "latency_s", f->latency_s, "compute_s",
                             f->compute_s, "wire_s", f->wire_s, "waiting_s", f->waiting_s, "tok_s",
                             1 / expected_s(f), "tok_s_alone", 1 / f->alone_s);
-    int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
-    json_decref(all);
-    if (rc != 0) return kt__cli_error("plan", KT_E_NOMEM, NULL, "cannot write the plan as JSON");
-    puts("");
-    return 0;
+    if (kt__json_print(all)) return 0;
+    return kt__cli_error("plan", KT_E_NOMEM, NULL, "cannot write the plan as JSON");
 }
 
 /* ---- the command ---- */
