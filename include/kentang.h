@@ -228,7 +228,9 @@ KT_API void kt_heat_read(kt_heat *out);
 
 /* Process-wide and only on request: turns a SIGBUS inside a mapped model file, which another
  * process truncated while it was in use, into KT_E_TRUNCATED from the running call. Faults
- * elsewhere go to the handler that was there before. KT_E_IO: it could not be installed. */
+ * elsewhere go to the handler that was there before. KT_E_IO: it could not be installed.
+ * With the kernel tier amx a signal's frame may hold 8 KB of tiles more: a host's alternate
+ * stacks need the sysconf(_SC_MINSIGSTKSZ) that the kernel names, and it refuses smaller ones. */
 KT_API kt_status KT_CHECKED kt_install_fault_guard(kt_error *err);
 
 /* ---- model -----------------------------------------------------------------------------------

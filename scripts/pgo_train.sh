@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 
 bench() { "$kentang" bench --no-limits -r 1 -o csv "$@" >/dev/null 2>&1; }
 
-for isa in avx512 avxvnni avx2 sse41 neon; do
+for isa in amx avx512 avxvnni avx2 sse41 neon; do
     "$kentang" run --isa $isa -p Hi -n 1 >/dev/null 2>&1 || continue
     bench --isa $isa --preset smollm2-135m --quant q4_k_m -p 64 -n 8
     for quant in q4_k_m q8_0 q4_0 q6_k iq4_xs f16; do

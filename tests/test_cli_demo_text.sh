@@ -7,7 +7,7 @@ build=$1 golden=$2/tests/golden/demo_greedy.txt
 got=$(mktemp)
 trap 'rm -f "$got"' EXIT
 
-for tier in ref sse41 avx2 avxvnni avx512 neon dotprod i8mm; do
+for tier in ref sse41 avx2 avxvnni avx512 amx neon dotprod i8mm; do
     code=0
     said=$(KENTANG_ISA=$tier "$build/kentang" run -n 1 -p x 2>&1 >/dev/null) || code=$?
     if [ $code -ne 0 ]; then # only a tier of another processor (KT_E_UNSUPPORTED) or build may be missing

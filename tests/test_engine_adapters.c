@@ -190,8 +190,8 @@ static int32_t run(const setup *s, int list, bool beside, float *out) {
 static void test_one_answer(void **state) {
     const fixture *f = *state;
     static float want[LISTS][N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
-    static const char *const tiers[] = {"sse41", "avx2",    "avxvnni", "avx512",
-                                        "neon",  "dotprod", "i8mm"};
+    static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512",
+                                        "amx",   "neon", "dotprod", "i8mm"};
     make_files(f);
     setup base = {"ref", 1, 512, N_TOK};
     size_t bytes = 0;

@@ -112,7 +112,7 @@ static size_t embed_all(const world *w, int together, float *out) {
 static void test_one_answer(void **state) {
     const fixture *f = *state;
     static float want[N_TEXTS * MAX_WIDTH], got[N_TEXTS * MAX_WIDTH];
-    static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512", "neon"};
+    static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512", "amx", "neon"};
     world w;
     make_model(f->preset, f->quant);
     open_world(&w, "ref", 1, 1);

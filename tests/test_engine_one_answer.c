@@ -174,8 +174,8 @@ static int32_t run(const setup *s, float *out) {
 static void test_fixture(void **state) {
     const fixture *f = *state;
     static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
-    static const char *const tiers[] = {"ref",    "sse41", "avx2",    "avxvnni",
-                                        "avx512", "neon",  "dotprod", "i8mm"};
+    static const char *const tiers[] = {"ref", "sse41", "avx2",    "avxvnni", "avx512",
+                                        "amx", "neon",  "dotprod", "i8mm"};
     char best[16] = "", name[16];
     bool ran_ref = false, ran_best = false;
     assert_true(have_tier(NULL, best));
@@ -225,6 +225,8 @@ int main(void) {
         } arg = {.in = &fixtures[i]};
         tests[i] = (struct CMUnitTest){names[i], test_fixture, NULL, NULL, arg.out};
     }
+    char name[16];
+    if (!have_tier("amx", name)) printf("the tier amx was skipped: no AMX\n");
     cmocka_set_test_filter(getenv("KT_TEST_ONLY")); /* "*q4_0": an emulator takes minutes for all */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

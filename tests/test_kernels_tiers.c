@@ -6,30 +6,75 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "amx_emulated.h"
 #include "avxvnni_emulated.h"
 #include "kernels_data.h"
 #include "kernels/dispatch.h"
 
 enum { MAX_ROW = 100, MAX_TOK = 301, MAX_COL = 2128, PAD_OUT = 3 };
 
-static bool emulated; /* AVX-VNNI */
+static void (*emulate)(void); /* takes the signal of illegal instructions; or NULL */
 
-/* KT_TEST_TIER=avxvnni on a processor without AVX-VNNI: its instructions are computed by a signal's
- * handler. Where there is no AVX2 either, the exit status that skips a test. */
+static void skip_all(const char *why) {
+    printf("skipped: %s\n", why);
+    exit(77);
+}
+
+/* On a processor without AVX-VNNI: its instructions are computed by a signal's handler. */
+static void emulate_avxvnni(kt__cpu *cpu) {
+    const kt__kernels *tier;
+    char why[128];
+    if (cpu->avx_vnni) return;
+    cpu->avx_vnni = true;
+    if (kt__kernels_select(cpu, "avxvnni", &tier, why, sizeof why, NULL) != KT_OK)
+        skip_all("this processor has no AVX2");
+    kd_tiers_on(cpu, "avxvnni");
+    emulate = ave_install;
+    printf("AVX-VNNI is emulated\n");
+}
+
+#ifdef KT_HAVE_AMX
+const kt__kernels *amx_on_avx2(void), *amx_on_avx2_small(void);
+extern const kt__kernels kt__kernels_amx;
+
+/* On a processor without tiles: the same of its products in AVX2's vectors, and of the tier itself where there is
+ * AVX-512. */
+static void emulate_amx(const kt__cpu *cpu) {
+    const kt__kernels *tier, *tiers[4] = {amx_on_avx2(), amx_on_avx2_small()};
+    char why[128];
+    if (kt__kernels_select(cpu, "amx", &tier, why, sizeof why, NULL) == KT_OK) return;
+    if (kt__kernels_select(cpu, "avx2", &tier, why, sizeof why, NULL) != KT_OK)
+        skip_all("this processor has no AVX2");
+    if (kt__kernels_select(cpu, "avx512", &tier, why, sizeof why, NULL) == KT_OK)
+        tiers[2] = &kt__kernels_amx;
+    for (int i = 0; i < 4; i++) kd_chosen[i] = tiers[i];
+    emulate = amxe_install;
+    printf("AMX is emulated%s\n",
+           tiers[2] ? "" : ", and AVX-512 not there: the tier's products on tiles alone");
+}
+
+/* Does no tier compared have products on tiles of its own? */
+static bool without_tiles(kt__type type) {
+    extern const kt__kernels kt__kernels_avx2;
+    return emulate == amxe_install && kd_chosen[0]->mm[type] == kt__kernels_avx2.mm[type];
+}
+#else
+static void emulate_amx(const kt__cpu *cpu) {
+    (void)cpu;
+    skip_all("this build has no amx tier");
+}
+static bool without_tiles(kt__type type) {
+    (void)type;
+    return false;
+}
+#endif
+
 static void emulate_what_is_asked(void) {
     const char *only = getenv("KT_TEST_TIER");
-    const kt__kernels *tier;
     kt__cpu cpu;
-    char why[128];
     kt__cpu_detect(&cpu);
-    if (!only || strcmp(only, "avxvnni") != 0 || cpu.avx_vnni) return;
-    emulated = cpu.avx_vnni = true;
-    if (kt__kernels_select(&cpu, only, &tier, why, sizeof why, NULL) != KT_OK) {
-        printf("skipped: this processor has no AVX2\n");
-        exit(77);
-    }
-    kd_tiers_on(&cpu, only);
-    printf("AVX-VNNI is emulated\n");
+    if (only && strcmp(only, "avxvnni") == 0) emulate_avxvnni(&cpu);
+    if (only && strcmp(only, "amx") == 0) emulate_amx(&cpu);
 }
 
 /* Buffers of all cases, made once. */
@@ -143,7 +188,7 @@ static void report(const mm_case *c, const char *tier, family f, const float *wa
 
 static void compare(bench *b, const mm_case *c, uint64_t seed) {
     kd_rng rng = {seed};
-    if (emulated) ave_install(); /* cmocka takes the signal for itself with each test */
+    if (emulate) emulate(); /* cmocka takes the signal for itself with each test */
     kt__mm mm = {.type = c->type, .n_row = c->n_row, .n_col = c->n_col, .n_tok = c->n_tok};
     mm.ld_out = (size_t)c->n_row + (size_t)(seed % PAD_OUT);
     size_t n_out = (size_t)c->n_tok * mm.ld_out;
@@ -171,12 +216,13 @@ static void compare(bench *b, const mm_case *c, uint64_t seed) {
             if (memcmp(b->want, b->got, n_out * sizeof(float)) != 0) {
                 report(c, (*tier)->name, f, b->want, b->got, mm.ld_out);
             }
+            assert_false(amxe_in_use());
         }
     }
 }
 
 static void check_case(bench *b, const mm_case *c, uint64_t seed) {
-    if (!kd_left_out()) compare(b, c, seed);
+    if (!without_tiles(c->type) && !kd_left_out()) compare(b, c, seed);
 }
 
 /* Row lengths that a type allows: short and full groups, odd lengths for floats. */
@@ -287,7 +333,7 @@ static void test_nothing_to_do(void **state) {
     size_t n_out = (size_t)MAX_TOK * (MAX_ROW + PAD_OUT);
     memset(b->got, 0xa5, n_out * sizeof *b->got);
     memset(b->want, 0xa5, n_out * sizeof *b->want);
-    if (emulated) ave_install();
+    if (emulate) emulate();
     kt__mm mm = {.n_col = 2048, .w = b->w.map, .act = b->act.map, .out = b->got, .ld_out = MAX_ROW};
     mm.residual = b->got;
     mm.ld_residual = MAX_ROW;

@@ -1,5 +1,6 @@
 #include "host/host.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #if defined(__x86_64__) || defined(__i386__)
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct cpuid_regs {
     uint32_t eax, ebx, ecx, edx;
@@ -33,11 +36,20 @@ static uint64_t read_xcr0(void) {
 }
 
 static void detect_saved_state(kt__cpu *cpu, bool osxsave) {
-    const uint64_t ymm = 0x6;  /* XMM, upper halves of YMM */
-    const uint64_t zmm = 0xe6; /* and opmasks, upper halves of ZMM0-15, ZMM16-31 */
+    const uint64_t ymm = 0x6;       /* XMM, upper halves of YMM */
+    const uint64_t zmm = 0xe6;      /* and opmasks, upper halves of ZMM0-15, ZMM16-31 */
+    const uint64_t tiles = 0x60000; /* configuration and data */
     uint64_t xcr0 = osxsave ? read_xcr0() : 0;
     cpu->os_saves_avx = (xcr0 & ymm) == ymm;
     cpu->os_saves_avx512 = (xcr0 & zmm) == zmm;
+    cpu->os_saves_tiles = (xcr0 & tiles) == tiles;
+}
+
+/* Eight tiles of 16 rows of 64 bytes: Intel SDM vol. 2A, CPUID, leaf 1DH, palette 1 */
+static bool has_full_tiles(void) {
+    cpuid_regs palettes = read_cpuid(0x1d, 0), one = read_cpuid(0x1d, 1);
+    return palettes.eax >= 1 && one.eax >> 16 >= 1024 && (one.ebx & 0xffff) >= 64 &&
+           one.ebx >> 16 >= 8 && (one.ecx & 0xffff) >= 16;
 }
 
 /* Intel SDM vol. 2A, CPUID: leaf 1, leaf 7 subleaves 0 and 1. */
@@ -60,6 +72,17 @@ static void detect_features(kt__cpu *cpu) {
     cpu->avx512bw = has_bit(seven.ebx, 30);
     cpu->avx512vl = has_bit(seven.ebx, 31);
     cpu->avx512_vnni = has_bit(seven.ecx, 11);
+    cpu->amx_int8 = cpu->os_saves_tiles && has_bit(seven.edx, 24) && has_bit(seven.edx, 25) &&
+                    has_full_tiles();
+}
+
+int kt__cpu_permit_tiles(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* asm/prctl.h of Linux 5.16 */
+#ifdef SYS_arch_prctl
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 ? 0 : errno;
+#else
+    return ENOSYS;
+#endif
 }
 
 /* A hypervisor may put any bytes there: what is not printable ASCII becomes '?'. */
@@ -168,4 +191,10 @@ void kt__cpu_detect(kt__cpu *out) {
     memset(out, 0, sizeof *out);
 }
 
+#endif
+
+#if !defined(__x86_64__) && !defined(__i386__)
+int kt__cpu_permit_tiles(void) {
+    return ENOSYS;
+}
 #endif

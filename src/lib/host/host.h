@@ -16,8 +16,9 @@ typedef struct kt__cpu {
     bool ssse3, sse41;
     bool avx2, fma, f16c, bmi2, avx_vnni;
     bool avx512f, avx512bw, avx512vl, avx512dq, avx512_vnni;
+    bool amx_int8; /* and AMX-TILE, tiles of 16 rows of 64 bytes; see kt__cpu_permit_tiles */
     bool neon, dotprod, i8mm;
-    bool os_saves_avx, os_saves_avx512; /* XGETBV */
+    bool os_saves_avx, os_saves_avx512, os_saves_tiles; /* XGETBV */
     bool hypervisor;
 } kt__cpu;
 
@@ -40,6 +41,9 @@ typedef struct kt__limits {
 } kt__limits;
 
 void kt__cpu_detect(kt__cpu *out);
+/* Asks the operating system for the tile registers, on behalf of the process: without it the first tile instruction ends
+ * the process, and with it signals need larger stacks (fault_guard.h). 0, or errno. May be asked again. */
+int kt__cpu_permit_tiles(void);
 void kt__topology_detect(kt__topology *out); /* falls back on sysconf where hwloc fails */
 void kt__limits_read(kt__limits *out);
 

@@ -20,6 +20,8 @@
 #define HAS_avx512(cpu)                                                              \
     (HAS_avx2(cpu) && (cpu)->os_saves_avx512 && (cpu)->avx512f && (cpu)->avx512bw && \
      (cpu)->avx512vl && (cpu)->avx512dq && (cpu)->avx512_vnni)
+#define NEEDS_amx NEEDS_avx512 ", AMX-TILE and AMX-INT8"
+#define HAS_amx(cpu) (HAS_avx512(cpu) && (cpu)->amx_int8 && kt__cpu_permit_tiles() == 0)
 #define NEEDS_neon "Advanced SIMD (NEON)"
 #define HAS_neon(cpu) ((cpu)->neon)
 #define NEEDS_dotprod "NEON and its dot products (ASIMDDP)"
@@ -67,6 +69,7 @@ typedef struct prefetch_row {
 /* The first that fits. */
 static const prefetch_row prefetches[] = {
     {"avx512", "GenuineIntel", {1024, 8192}},
+    {"amx", "GenuineIntel", {1024, 8192}},
     {"sse41", NULL, {2048, 0}},
     {"neon", NULL, {2048, 0}},
     {"dotprod", NULL, {2048, 0}},
@@ -90,7 +93,11 @@ static const kt__tier *best_tier(const kt__cpu *cpu) {
 
 static void explain_best(const kt__tier *best, const kt__cpu *cpu, char *why, size_t size) {
     const kt__tier *next = best + 1;
-    if (next->name) {
+    if (next->name && strcmp(next->name, "amx") == 0 && cpu->amx_int8) {
+        snprintf(why, size,
+                 "the best here; the operating system refuses the tile registers of amx: %s",
+                 strerror(kt__cpu_permit_tiles()));
+    } else if (next->name) {
         const char *lack = cpu->os_saves_avx ? "this processor lacks part of"
                                              : "the operating system or processor does not offer";
         snprintf(why, size, "the best here; %s needs %s, and %s it", next->name, next->needs, lack);
@@ -108,10 +115,10 @@ kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__k
         return KT_OK;
     }
     char have[128];
-    list_supported(cpu, have, sizeof have);
     for (int i = 0; i < N_TIER; i++) {
         if (strcmp(tiers[i].name, wanted) != 0) continue;
         if (!tiers[i].supported(cpu)) {
+            list_supported(cpu, have, sizeof have);
             return kt__fail(
                 err, KT_E_UNSUPPORTED,
                 "kernel tier '%s' needs %s, which this machine does not offer; it has: %s", wanted,
@@ -121,6 +128,7 @@ kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__k
         *out = tiers[i].kernels;
         return KT_OK;
     }
+    list_supported(cpu, have, sizeof have);
     return kt__fail(err, KT_E_ARG, "unknown kernel tier '%s'; this machine has: %s (or auto)",
                     wanted, have);
 }

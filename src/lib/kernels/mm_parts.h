@@ -1,12 +1,15 @@
 /* The parts of a tier that hold its quantised products.
  *
  * Owns: the declaration of their tables, one for each kind of activation and one for types that are
- * unpacked, indexed by type (rows of other types are empty). For one tier's files only; a tier defines KT_TIER. Any thread. */
+ * unpacked, indexed by type (rows of other types are empty), and the size of their scratch. For one tier's files
+ * only; a tier defines KT_TIER. Any thread. */
 #ifndef KT_KERNELS_MM_PARTS_H
 #define KT_KERNELS_MM_PARTS_H
 
 #include "kernels/kernels.h"
 #include "kernels/unpacked.h"
+
+enum { MM_SCRATCH_BYTES = 3 << 20 }; /* of a worker, in every vector tier */
 
 extern const kt__mm_kernels KT_TIER(mm_Q32)[], KT_TIER(mm_Q256)[], KT_TIER(mm_unpacked)[];
 

@@ -1,5 +1,6 @@
 /* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own
- * (mm_avx512.inc). */
+ * (mm_avx512.inc). And the amx tier, which has products of its own and shares the rest. */
+#include "kernels/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"
@@ -45,6 +46,24 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_avx512 = {
     .name = "avx512",
-    TIER_COMMON,
+    TIER_COMMON(mm_of_type),
     .peak_i8 = peak_i8,
+};
+
+/* ---- the amx tier: all of it but the products on tiles (tier_amx.c) ---- */
+
+#undef MM_LANES
+#define MM_LANES(name, act) LANES_##act(name)
+#define LANES_Q32(name) &KT_TIER(mm_Q32)[KT__TYPE_##name]
+#define LANES_Q256(name) &kt__amx_mm[KT__TYPE_##name]
+#define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = MM_##products(name, act),
+static const kt__mm_kernels *const mm_on_tiles[KT__TYPE_COUNT] = {
+#include "quant/types.def"
+};
+#undef X
+
+const kt__kernels kt__kernels_amx = {
+    .name = "amx",
+    TIER_COMMON(mm_on_tiles),
+    .peak_i8 = kt__amx_peak_i8,
 };

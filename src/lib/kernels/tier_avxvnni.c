@@ -22,6 +22,6 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_avxvnni = {
     .name = "avxvnni",
-    TIER_COMMON,
+    TIER_COMMON(mm_of_type),
     .peak_i8 = peak_i8,
 };

@@ -10,6 +10,6 @@
 
 const kt__kernels kt__kernels_dotprod = {
     .name = "dotprod",
-    TIER_COMMON,
+    TIER_COMMON(mm_of_type),
     .peak_i8 = peak_i8,
 };

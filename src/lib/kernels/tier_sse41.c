@@ -47,6 +47,6 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_sse41 = {
     .name = "sse41",
-    TIER_COMMON,
+    TIER_COMMON(mm_of_type),
     .peak_i8 = peak_i8,
 };

@@ -1,0 +1,14 @@
+/* What the amx tier has of its own.
+ *
+ * Owns: the declarations of tier_amx.c, for the table of the tier (tier_avx512.c). Only where the process may
+ * use tiles (kt__cpu_permit_tiles); any thread. */
+#ifndef KT_KERNELS_AMX_H
+#define KT_KERNELS_AMX_H
+
+#include "kernels/kernels.h"
+
+extern const kt__mm_kernels
+    kt__amx_mm[]; /* by type; rows of other types than LANES, Q256 are empty */
+uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink);
+
+#endif

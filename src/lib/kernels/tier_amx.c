@@ -1,0 +1,59 @@
+/* The amx tier's products on tiles. Few tokens, and all else, are the avx512 tier's. */
+#include "kernels/amx.h"
+#include "kernels/simd_avx512.h"
+#include "kernels/lanes.inc"
+#include "kernels/gemm_from_avx512.h"
+#include "kernels/mm_parts.h"
+
+#include "kernels/gemm_tiles.inc"
+
+enum { TILES_FROM = 32 /* tokens, from which on tiles were measured to be faster than VNNI */ };
+
+_Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
+
+#define MM_FLOAT(define, name, act)
+#define MM_REF(define, name, act)
+#define MM_COARSE(define, name, act)
+#define MM_FINE(define, name, act)
+#define MM_CRUMBS(define, name, act)
+#define MM_BYTES(define, name, act)
+#define MM_LANES(define, name, act) PART_##act(define, name)
+#define PART_Q32(define, name)
+#define PART_Q256(define, name) define(name)
+
+#define FUNCTIONS(name)                                                  \
+    kt__mm_unpack_fn KT_TIER(rowdot_as_##name), KT_TIER(gemm_as_##name); \
+    static void rowdot_##name(const kt__mm *mm, void *scratch) {         \
+        KT_TIER(rowdot_as_##name)(mm, scratch, NULL);                    \
+    }                                                                    \
+    static void gemm_##name(const kt__mm *mm, void *scratch) {           \
+        if (mm->n_tok < TILES_FROM)                                      \
+            KT_TIER(gemm_as_##name)(mm, scratch, NULL);                  \
+        else                                                             \
+            gemm_tiles(KT__TYPE_##name, mm, scratch);                    \
+    }
+#define X(name, ggml_id, elems, bytes, act, products) MM_##products(FUNCTIONS, name, act)
+#include "quant/types.def"
+#undef X
+
+#define ROW(name) [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##name, GEMM_ROWS},
+#define X(name, ggml_id, elems, bytes, act, products) MM_##products(ROW, name, act)
+const kt__mm_kernels kt__amx_mm[KT__TYPE_COUNT] = {
+#include "quant/types.def"
+};
+#undef X
+
+uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink) {
+    int32_t sums[TILE_SUMS / 4];
+    tiles_begin();
+    for (uint64_t n = 0; n < iterations; n++) {
+        TILE_DOT_UNSIGNED(0, 4, 6);
+        TILE_DOT_UNSIGNED(1, 4, 7);
+        TILE_DOT_UNSIGNED(2, 5, 6);
+        TILE_DOT_UNSIGNED(3, 5, 7);
+    }
+    TILE_STORE(0, sums);
+    tiles_end();
+    *sink = sums[0];
+    return iterations * 4 * TILE_ROWS * TILE_GROUP * TILE_LINE;
+}
