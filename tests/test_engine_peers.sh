@@ -1,7 +1,7 @@
 #!/bin/sh
 # Several processes over MPI compute the bytes of one: logits of models of each kind, with keys and values in f16, 8 and 4
-# bits, by two to four processes with equal and other shares and with kernels of different tiers. Skipped where MPI is not
-# installed.
+# bits, by two to four processes with equal and other shares and with kernels of different tiers, and with adapters; what was
+# taught is recalled. Skipped where MPI is not installed.
 # usage: test_engine_peers.sh BUILD_DIR SOURCE_DIR
 set -eu
 kentang=$1/kentang
@@ -62,6 +62,27 @@ tiny-qwen35 3 f16 1,2,4
 tiny-mamba2 2 f16 -
 tiny-mamba 3 f16 1,1,2
 LIST
+# Adapters, of every matrix and of the final hidden state: preset, processes, shares.
+while read -r preset n split; do
+    "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
+    "$kentang" synth --lora 8 --base "$dir/model.gguf" "$dir/all.gguf" >/dev/null 2>"$dir/err" || fail "synth an adapter"
+    "$kentang" synth --lora 5 --lora-kind hidden --base "$dir/model.gguf" "$dir/hidden.gguf" >/dev/null 2>"$dir/err" || fail "synth an adapter"
+    set -- --lora "$dir/all.gguf" --lora "$dir/hidden.gguf=0.5"
+    "$kentang" logits -m "$dir/model.gguf" <"$dir/ids" >"$dir/none" 2>"$dir/err" || fail "$preset alone"
+    "$kentang" logits -m "$dir/model.gguf" "$@" <"$dir/ids" >"$dir/one" 2>"$dir/err" || fail "$preset with adapters"
+    job "$n" logits -m "$dir/model.gguf" "$@" -t 1 --split "$split" --split-least 1 <"$dir/ids" >"$dir/many" 2>"$dir/err" || fail "$preset by $n"
+    cmp -s "$dir/none" "$dir/one" && fail "$preset: the adapters change nothing"
+    cmp "$dir/one" "$dir/many" || fail "$preset with adapters: $n processes ($split) have other bytes than one"
+done <<'LIST'
+tiny-llama 3 2,1,4
+tiny-phi3 2 1,1
+tiny-qwen35 3 1,1,1
+tiny-nemotronh 2 1,3
+LIST
+# What was taught is recalled.
+export XDG_DATA_HOME="$dir/data"
+printf 'Where is the ladder?\n/fix It is at the mill.\n' | job 2 run -q -i --plain --learn --temp 0 >/dev/null 2>"$dir/err" || fail "teaching"
+[ "$(job 2 run -q --learn --temp 0 -p "Where is the ladder?" 2>"$dir/err" </dev/null)" = "It is at the mill." ] || fail "what was taught is not recalled"
 while read -r split words; do
     job 2 logits -m "$dir/model.gguf" --split "$split" <"$dir/ids" >/dev/null 2>"$dir/err" && fail "--split $split was taken"
     grep -q "$words" "$dir/err" || fail "--split $split is refused in other words"

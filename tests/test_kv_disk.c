@@ -354,7 +354,9 @@ static void write_end(void) {
         kt__kv_block_write(w.kv, w.table.pages[i], bytes);
     }
     fill(bytes, kt__kv_end_bytes(&end_shape, END_POS), 99);
-    kt__kv_end_write(w.kv, &w.table, END_POS, bytes);
+    kt__kv_end place = kt__kv_end_new(&w.table, END_POS);
+    kt__kv_end_write(w.kv, &place, bytes);
+    kt__kv_end_take(w.kv, &w.table, &place);
     kt__prefix_put_blocks(w.prefix, &cursor, w.ids, END_POS, &w.table);
     assert_int_equal(cursor.n_block, END_BLOCKS - 1); /* the last one is not quantised */
     for (int i = 0; i < 2; i++) {                     /* once is enough */
@@ -400,7 +402,8 @@ static void test_ends_are_found_with_their_blocks(void **state) {
     }
     fill(expected, end, 99);
     assert_true(kt__kv_has_end(w.kv, &w.table, END_POS));
-    kt__kv_end_read(w.kv, &w.table, END_POS, got);
+    kt__kv_end place = kt__kv_end_of(w.kv, &w.table, END_POS);
+    kt__kv_end_read(w.kv, &place, got);
     assert_memory_equal(got, expected, end);
     assert_int_equal(kt__kv_table_own_end(w.kv, &w.table, END_POS), END_POS);
     end_world_close(&w);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A server of several processes over MPI: many clients at once get what one process answers, with clients that go away, a
-# draft model, keys and values in 8 bits, and a model that is unloaded and loaded again; it ends with SIGTERM, its own or
-# mpirun's; what several processes cannot do yet is refused by name. Skipped where MPI is not installed.
+# draft model, keys and values in 8 bits, an adapter, a disk cache that later jobs find prompts in, and a model that is unloaded
+# and loaded again; it ends with SIGTERM, its own or mpirun's; what several processes cannot do yet is refused by name. Skipped where MPI is not installed.
 # usage: test_serve_peers.sh BUILD_DIR SOURCE_DIR
 set -eu
 . "$(dirname "$0")/serve_shell.sh"
@@ -32,7 +32,7 @@ compare() {
     cmp one many || fail "$*: $n processes have other answers than one: $(diff one many | head -4)"
 }
 
-for preset in tiny-qwen2 tiny-gemma2 tiny-lfm2; do
+for preset in tiny-qwen2 tiny-gemma2 tiny-lfm2 tiny-qwen35; do
     "$kentang" synth --preset $preset --quant q4_k_m --seed 3 $preset.gguf >/dev/null || fail "synth $preset"
 done
 
@@ -58,6 +58,42 @@ wait "$server" || fail "the exit code after SIGTERM"
 server=""
 [ "$(grep -c 'process [01] on [^ ]*: at most [0-9.]* GB resident' "$log")" = 2 ] || fail "the processes' memory is not shown"
 
+# end_leader: with exit code 0
+end_leader() {
+    kill -TERM "$(leader)"
+    wait "$server" || fail "the exit code after SIGTERM"
+    server=""
+}
+# again WHAT SERVE-ARGUMENTS...: a new job finds its prompts on disk and answers as before; sets found
+again() {
+    what=$1
+    shift
+    launcher="$mpirun $n"
+    start "$@" --split-least 1 --listen 127.0.0.1:0
+    python3 "$ask" "$(url_of)" >many || fail "$what"
+    cmp one many || fail "$what: other answers: $(diff one many | head -4)"
+    found=$(curl -s "$(url_of)/metrics" | sed -n 's/^kentang_prefix_cache_disk_hits_total[^ ]* //p')
+    end_leader
+}
+while read -r preset n kv; do
+    set -- -m $preset.gguf -t 1 -c 512 --kv "$kv" --cache-dir "cache-$preset-$kv"
+    compare "$n" "$@"
+    end_leader
+    again "a new job" "$@"
+    [ "$found" -gt 0 ] || fail "$preset, $kv: a new job finds no prompt on disk"
+    rm -r "$(ls -d "cache-$preset-$kv"/*/ | tail -1)" # what one process has
+    again "a cache of which one process lost its part" "$@"
+    again "after that" "$@"
+    [ "$found" -gt 0 ] || fail "$preset, $kv: what one process had lost is not kept again"
+done <<'LIST'
+tiny-qwen2 2 f16
+tiny-gemma2 3 q8
+tiny-qwen35 2 q4
+LIST
+"$kentang" synth --lora 8 --base tiny-qwen2.gguf adapter.gguf >/dev/null || fail "synth an adapter"
+compare 2 -m tiny-qwen2.gguf -t 1 -c 512 --lora adapter.gguf
+end_leader
+
 # refused WORDS SERVE-ARGUMENTS...
 refused() {
     words=$1
@@ -66,10 +102,7 @@ refused() {
         fail "$* is not refused"
     grep "$words" "$log" | grep -q 'without mpirun' || fail "$* is refused in other words than $words"
 }
-refused cache.dir --cache-dir cache
-refused learning.enabled --learn
 refused contexts --contexts 2
-refused adapters --set adapters=x=y.gguf
 refused extreme --preset extreme
 refused http.pull --set http.pull=true
 printf '[[models]]\nname = "a"\npath = "tiny-qwen2.gguf"\n[[models]]\nname = "b"\npath = "tiny-lfm2.gguf"\n' >two.toml

@@ -1,6 +1,5 @@
 #include "answer/batch_message.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,7 +25,7 @@ static bool is_placed(const kt_engine *engine) {
 
 /* ---- process 0 ---- */
 
-static void put_where(kt__message *m, kt__kv_where where) {
+void kt__where_put(kt__message *m, kt__kv_where where) {
     const int32_t words[] = {where.place, where.slot, where.local, where.quantised};
     kt__message_put_words(m, words, 4);
 }
@@ -39,7 +38,7 @@ static void put_table(const kt_engine *engine, const kt__seg *seg) {
     kt__message_put(m, n);
     kt__message_put_words(m, t->pages, (size_t)n);
     for (int32_t i = 0; is_placed(engine) && i < n; i++)
-        put_where(m, kt__kv_page_where(engine->kv, t->pages[i]));
+        kt__where_put(m, kt__kv_page_where(engine->kv, t->pages[i]));
     const int32_t words[] = {t->quantise_from, t->quantise_due, t->quantise_to, t->quantise_layers,
                              t->state};
     kt__message_put_words(m, words, sizeof words / sizeof *words);
@@ -68,12 +67,13 @@ static void put_batch(const kt_engine *engine, const kt__batch *b) {
     kt__message_put(m, b->no_head);
     kt__message_put(m, b->n_seg);
     for (int i = 0; i < b->n_seg; i++) put_segment(engine, &b->segs[i]);
+    kt__message_put(m, b->n_lora);
+    kt__adapter_put_rows(m, b->lora, b->n_lora);
 }
 
 kt_status kt__batch_tell(kt_engine *engine, const kt__batch_run *run, bool agreed, kt_error *err) {
     kt_ctx *ctx = engine->model->ctx;
     const kt__batch *b = run->batch ? run->batch : kt__fwd_batch(run->fwd);
-    assert(b->n_lora == 0); /* none can be opened */
     kt__message_begin(&ctx->message, KT__TOLD_RUN);
     const int32_t words[] = {engine->divided, run->fwd == engine->step_fwd, run->batch != NULL,
                              run->decode, agreed};
@@ -90,9 +90,9 @@ void kt__batch_tell_copy(void *user, int32_t from, int32_t to) {
     kt__message_begin(&ctx->message, KT__TOLD_COPY);
     kt__message_put(&ctx->message, engine->divided);
     kt__message_put(&ctx->message, from);
-    put_where(&ctx->message, kt__kv_page_where(engine->kv, from));
+    kt__where_put(&ctx->message, kt__kv_page_where(engine->kv, from));
     kt__message_put(&ctx->message, to);
-    put_where(&ctx->message, kt__kv_page_where(engine->kv, to));
+    kt__where_put(&ctx->message, kt__kv_page_where(engine->kv, to));
     if (kt__message_send(&ctx->message, ctx->split.peers, NULL) != KT_OK)
         kt__peers_fail(ctx->split.peers,
                        "a page's copy could not be sent to the job's other processes");
@@ -108,7 +108,10 @@ kt_status kt__led_pass_init(kt__led_pass *pass, int n_tok_max, int n_out_max, kt
     pass->out_rows = kt__calloc(n, sizeof *pass->out_rows);
     pass->segs = kt__calloc(n, sizeof *pass->segs);
     pass->tables = kt__calloc(n, sizeof *pass->tables);
-    if (pass->ids && pass->out_rows && pass->segs && pass->tables) return KT_OK;
+    pass->lora = kt__calloc(n, sizeof *pass->lora);
+    pass->uses = kt__calloc(n * KT_ADAPTERS_MAX, sizeof *pass->uses);
+    if (pass->ids && pass->out_rows && pass->segs && pass->tables && pass->lora && pass->uses)
+        return KT_OK;
     kt__led_pass_free(pass);
     return kt__fail_nomem(err, "a batch of another process", n * sizeof *pass->tables);
 }
@@ -118,6 +121,8 @@ void kt__led_pass_free(kt__led_pass *pass) {
     kt__free(pass->out_rows);
     kt__free(pass->segs);
     kt__free(pass->tables);
+    kt__free(pass->lora);
+    kt__free(pass->uses);
     kt__free(pass->states);
     kt__free(pass->pages);
     *pass = (kt__led_pass){0};
@@ -127,7 +132,7 @@ static void take_rows(kt__message *m, int32_t *out, int n, int32_t end) {
     for (int i = 0; i < n; i++) out[i] = kt__message_take(m, 0, end - 1);
 }
 
-static kt__kv_where take_where(kt__message *m) {
+kt__kv_where kt__where_take(kt__message *m) {
     kt__kv_where where;
     where.place = kt__message_take(m, -1, INT32_MAX);
     where.slot = kt__message_take(m, -1, INT32_MAX);
@@ -145,7 +150,7 @@ static bool take_pages(kt_engine *engine, kt__led_pass *pass, int32_t n) {
     pass->n_pages += (size_t)n;
     take_rows(m, pages, n, most);
     for (int32_t i = 0; is_placed(engine) && i < n; i++)
-        if (!kt__kv_page_put(engine->kv, pages[i], take_where(m))) m->bad = true;
+        if (!kt__kv_page_put(engine->kv, pages[i], kt__where_take(m))) m->bad = true;
     return true;
 }
 
@@ -201,6 +206,16 @@ static void place_lists(kt__led_pass *pass) {
     }
 }
 
+static void take_adapted(const kt_engine *engine, const kt__led_adapters *adapters,
+                         kt__led_pass *pass) {
+    kt__message *m = &engine->model->ctx->message;
+    kt__batch *b = &pass->batch;
+    b->n_lora = kt__message_take(m, 0, b->n_tok);
+    b->lora = pass->lora;
+    kt__adapter_take_rows(adapters, engine->model->net, m, b->n_tok, pass->lora, pass->uses,
+                          b->n_lora);
+}
+
 static bool take_batch(kt_engine *engine, kt__led_pass *pass) {
     kt__message *m = &engine->model->ctx->message;
     kt__batch *b = &pass->batch;
@@ -225,8 +240,8 @@ static kt_status check_heard(const kt_engine *engine, kt_error *err) {
                     "process 0 sent a batch that this process' engine has no room for");
 }
 
-kt_status kt__batch_heard(kt_engine *engine, kt__led_pass *passes, kt__batch_run *run,
-                          kt_error *err) {
+kt_status kt__batch_heard(kt_engine *engine, const kt__led_adapters *adapters, kt__led_pass *passes,
+                          kt__batch_run *run, kt_error *err) {
     kt__message *m = &engine->model->ctx->message;
     int number = kt__message_take(m, 0, PASSES - 1);
     bool begins = kt__message_take(m, 0, 1);
@@ -235,6 +250,7 @@ kt_status kt__batch_heard(kt_engine *engine, kt__led_pass *passes, kt__batch_run
     run->decode = kt__message_take(m, 0, 1);
     run->agreed = kt__message_take(m, 0, 1);
     if (!take_batch(engine, pass)) return kt__fail_nomem(err, "a batch of another process", 0);
+    take_adapted(engine, adapters, pass);
     run->n_tok = begins ? pass->batch.n_tok : 0;
     run->batch = begins ? &pass->batch : NULL;
     return check_heard(engine, err);
@@ -245,7 +261,7 @@ kt_status kt__batch_heard_copy(kt_engine *engine, kt_error *err) {
     int32_t page[2], most = (int32_t)kt__kv_n_ids(engine->kv) - 1;
     for (int i = 0; i < 2; i++) {
         page[i] = kt__message_take(m, 0, most);
-        if (!kt__kv_page_put(engine->kv, page[i], take_where(m))) m->bad = true;
+        if (!kt__kv_page_put(engine->kv, page[i], kt__where_take(m))) m->bad = true;
     }
     KT__STEP(check_heard(engine, err));
     kt__kv_page_copy(engine->kv, page[0], page[1]);

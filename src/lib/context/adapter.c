@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/adapter_message.h"
 #include "context/fingerprint.h"
-#include "context/join.h"
 #include "model/lora_file.h"
 
 /* ---- one ---- */
@@ -82,6 +82,7 @@ static kt_status open_adapter(kt_model *model, const kt__gguf *gguf, const char 
     status = charge_adapter(adapter, path, err);
     if (status != KT_OK) kt__lora_pack_free(&adapter->pack);
     KT__TRY(status);
+    KT__TRY(kt__adapter_tell(model->ctx, &adapter->pack, err));
     warn_of_base(adapter, gguf);
     *out = adapter;
     adapter = NULL;
@@ -91,7 +92,7 @@ out:
 }
 
 static kt_status check_model(const kt_model *model, kt_error *err) {
-    if (model->net) return kt__ctx_needs_whole(model->ctx, "adapters", err);
+    if (model->net) return KT_OK;
     return kt__fail(err, KT_E_STATE, "a model opened with vocab_only takes no adapter");
 }
 
@@ -140,6 +141,7 @@ kt_adapter *kt_adapter_hold(kt_adapter *adapter) {
 
 void kt_adapter_close(kt_adapter *adapter) {
     if (!adapter || atomic_fetch_sub(&adapter->n_holders, 1) > 1) return;
+    kt__adapter_tell_end(adapter->model->ctx, &adapter->pack);
     atomic_fetch_sub(&adapter->model->ctx->mem_used_bytes, charged_bytes(adapter));
     kt__lora_pack_free(&adapter->pack);
     kt__free(adapter->path);
@@ -175,18 +177,12 @@ static kt_status check_use(const kt_model *model, const kt_adapter_use *use, kt_
 }
 
 static kt_status check_ranks(const kt__adapters *list, kt_error *err) {
-    for (int b = 0; list->n && b < list->uses[0].lora->n_block; b++) {
-        for (int i = 0; i < KT__INPUTS; i++) {
-            int sum = 0;
-            for (int k = 0; k < list->n; k++) sum += list->uses[k].lora->blocks[b].a[i].rank;
-            if (sum > KT__LORA_U_MAX)
-                return kt__fail(err, KT_E_LIMIT,
-                                "the adapters have a rank of %d together for one input of layer "
-                                "%d; %d are allowed",
-                                sum, b, KT__LORA_U_MAX);
-        }
-    }
-    return KT_OK;
+    int block, rank;
+    if (kt__lora_ranks_fit(list->uses, list->n, &block, &rank)) return KT_OK;
+    return kt__fail(err, KT_E_LIMIT,
+                    "the adapters have a rank of %d together for one input of layer %d; %d are "
+                    "allowed",
+                    rank, block, KT__LORA_U_MAX);
 }
 
 /* Only those whose keys or values differ count. */

@@ -1,7 +1,7 @@
 /* A context as one of several processes that compute together.
  *
  * Owns: joining, leaving, and what messages there are. The messages' contents are those who send and read them know:
- * answer/batch_message.h and engine/divide.h. */
+ * context/adapter_message.h, answer/batch_message.h, engine/divide.h and engine/cache_message.h. */
 #ifndef KT_CONTEXT_JOIN_H
 #define KT_CONTEXT_JOIN_H
 
@@ -14,7 +14,12 @@ typedef enum kt__told {
     KT__TOLD_OPEN,  /* an engine */
     KT__TOLD_CLOSE, /* an engine */
     KT__TOLD_RUN,   /* a batch, or a part of it */
-    KT__TOLD_COPY   /* of a page */
+    KT__TOLD_COPY,  /* of a page */
+    KT__TOLD_ADAPTER,
+    KT__TOLD_ADAPTER_END,
+    KT__TOLD_CACHE, /* of an engine, on each machine's disk */
+    KT__TOLD_CACHE_END,
+    KT__TOLD_STORE /* a call to it */
 } kt__told;
 
 /* In a process other than 0. */

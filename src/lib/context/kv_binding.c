@@ -4,6 +4,7 @@
 
 #include "base/le.h"
 #include "context/fingerprint.h"
+#include "context/model.h"
 
 enum { KV_BOTH_F16 = 1, KV_RULES = 2 /* which pages are read in which form; two bits */ };
 
@@ -60,4 +61,22 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *ada
                        KT__KV_BINDING_BYTES,
                    "binding");
     return status;
+}
+
+static void put_heads(const kt_engine *engine, int n_head_kv, uint8_t **at) {
+    const kt__division *split = kt__ctx_split(engine->model->ctx);
+    int n_head = engine->model->net->hp.n_head;
+    kt__division_heads h = {0};
+    if (n_head && n_head_kv) h = kt__division_heads_of(split, n_head, n_head_kv, split->rank);
+    binding_put(at, (uint64_t)h.kv0, 4);
+    binding_put(at, (uint64_t)h.n_kv, 4);
+}
+
+size_t kt__engine_heads_binding(const kt_engine *engine, uint8_t out[KT__KV_HEADS_BYTES]) {
+    kt__kv_shape whole = kt__model_kv_shape(engine->model);
+    uint8_t *at = out;
+    if (!kt__ctx_split(engine->model->ctx)) return 0;
+    put_heads(engine, whole.n_head_kv, &at);
+    put_heads(engine, whole.other.n, &at);
+    return KT__KV_HEADS_BYTES;
 }

@@ -14,4 +14,9 @@ enum { KT__KV_BINDING_BYTES = 128 };
 kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
                                 uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) KT_CHECKED;
 
+/* Of an engine that several processes have parts of: which heads' keys and values are this one's. Returns how many bytes these
+ * are; 0: it has all. */
+enum { KT__KV_HEADS_BYTES = 16 };
+size_t kt__engine_heads_binding(const kt_engine *engine, uint8_t out[KT__KV_HEADS_BYTES]);
+
 #endif

@@ -56,6 +56,7 @@ struct kt_ctx {
     kt__division split;
     kt__message message; /* to them, with the pool's lock */
     int n_divided;       /* engines that were opened with others */
+    int32_t n_told_adapters;
 };
 
 struct kt_model {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "context/fingerprint.h"
 #include "context/join.h"
+#include "engine/cache_message.h"
 #include "engine/divide.h"
 
 enum { ENGINES = 16 }; /* open at once */
@@ -15,12 +16,14 @@ typedef struct led_engine {
     int number; /* 0: this place is free */
     kt_model *model;
     kt_engine *engine;
+    kt_cache *cache; /* NULL: none is open */
     kt__led_pass passes[2];
 } led_engine;
 
 typedef struct follower {
     kt_ctx *ctx;
     led_engine engines[ENGINES];
+    kt__led_adapters adapters;
 } follower;
 
 static led_engine *engine_of(follower *f, int number) {
@@ -37,6 +40,7 @@ static bool is_used(const follower *f, const kt_model *model) {
 
 static void close_led(follower *f, led_engine *led) {
     kt_model *model = led->model;
+    kt__cache_close_here(led->cache);
     for (int i = 0; i < 2; i++) kt__led_pass_free(&led->passes[i]);
     kt_engine_close(led->engine);
     *led = (led_engine){0};
@@ -99,26 +103,66 @@ static kt_status hear_open(follower *f, kt_error *err) {
 /* ---- batches ---- */
 
 /* A batch whose numbers are not finite, or that is cancelled, ends so in every process. */
-static kt_status hear_run(led_engine *led, kt_error *err) {
+static kt_status hear_run(const follower *f, led_engine *led, kt_error *err) {
     kt__batch_run run;
     bool done;
-    KT__STEP(kt__batch_heard(led->engine, led->passes, &run, err));
+    KT__STEP(kt__batch_heard(led->engine, &f->adapters, led->passes, &run, err));
     kt_status status = kt__engine_run_batch(led->engine, &run, &done, err);
     return status == KT_E_NUMERIC || status == KT_E_CANCELLED ? KT_OK : status;
 }
 
-static kt_status hear_message(follower *f, int32_t kind, kt_error *err) {
-    if (kind == KT__TOLD_SPLIT) return kt__ctx_heard_split(f->ctx, err);
-    if (kind == KT__TOLD_OPEN) return hear_open(f, err);
+/* ---- its disk cache ---- */
+
+static kt_status open_led_cache(led_engine *led, kt_error *err) {
+    kt_cache_params params;
+    KT__STEP(kt__cache_heard(&led->model->ctx->message, &params, err));
+    if (led->cache) return kt__fail(err, KT_E_FORMAT, "process 0 opens an engine's cache twice");
+    return kt__cache_open_here(led->engine, &params, &led->cache, err);
+}
+
+/* What went wrong is reported to process 0, which closes it. */
+static kt_status hear_cache(led_engine *led, kt_error *err) {
+    kt_ctx *ctx = led->model->ctx;
+    if (kt__divide_agree(ctx, open_led_cache(led, err), err) == KT_OK) return KT_OK;
+    return kt__peers_check(ctx->split.peers, err);
+}
+
+static kt_status hear_cache_end(led_engine *led) {
+    kt__cache_close_here(led->cache);
+    led->cache = NULL;
+    return KT_OK;
+}
+
+static kt_status hear_store(const led_engine *led, kt_error *err) {
+    if (!led->cache) return kt__store_heard(led->engine, NULL, err);
+    kt__kv_store store = kt__cache_store(led->cache);
+    return kt__store_heard(led->engine, &store, err);
+}
+
+/* ---- all messages ---- */
+
+static kt_status hear_of_engine(follower *f, int32_t kind, kt_error *err) {
     led_engine *led = engine_of(f, kt__message_take(&f->ctx->message, 1, INT32_MAX));
     if (kind == KT__TOLD_CLOSE) {
         if (led) close_led(f, led);
         return KT_OK;
     }
     if (!led) return kt__fail(err, KT_E_FORMAT, "process 0 uses an engine that is not open here");
-    if (kind == KT__TOLD_RUN) return hear_run(led, err);
+    if (kind == KT__TOLD_RUN) return hear_run(f, led, err);
+    if (kind == KT__TOLD_CACHE) return hear_cache(led, err);
+    if (kind == KT__TOLD_CACHE_END) return hear_cache_end(led);
+    if (kind == KT__TOLD_STORE) return hear_store(led, err);
     if (kind == KT__TOLD_COPY) return kt__batch_heard_copy(led->engine, err);
     return kt__fail(err, KT_E_FORMAT, "process 0 sent a message of an unknown kind, %d", (int)kind);
+}
+
+static kt_status hear_message(follower *f, int32_t kind, kt_error *err) {
+    if (kind == KT__TOLD_SPLIT) return kt__ctx_heard_split(f->ctx, err);
+    if (kind == KT__TOLD_OPEN) return hear_open(f, err);
+    if (kind == KT__TOLD_ADAPTER) return kt__adapter_heard(&f->adapters, &f->ctx->message, err);
+    if (kind != KT__TOLD_ADAPTER_END) return hear_of_engine(f, kind, err);
+    kt__adapter_heard_end(&f->adapters, &f->ctx->message);
+    return KT_OK;
 }
 
 static kt_status follow_to_end(follower *f, kt_error *err) {
@@ -151,6 +195,7 @@ kt_status kt_ctx_follow(kt_ctx *ctx, kt_error *err) {
     kt_status status = follow_to_end(f, err);
     if (status != KT_OK) status = fail_follow(ctx, status, err);
     for (int i = 0; i < ENGINES; i++) close_led(f, &f->engines[i]);
+    kt__led_adapters_free(&f->adapters);
     kt__free(f);
     return status;
 }

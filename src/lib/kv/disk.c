@@ -215,9 +215,9 @@ static bool disk_get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page
     return content != NULL;
 }
 
-static bool disk_get_end(void *user, const kt__kv_block *b, kt__kv *kv, kt__kv_table *table) {
+static bool disk_get_end(void *user, const kt__kv_block *b, kt__kv *kv, const kt__kv_end *end) {
     const uint8_t *content = fetch_content(user, KT__DISK_END, b);
-    if (content) kt__kv_end_write(kv, table, ((int64_t)b->index + 1) * KT__PAGE_POS, content);
+    if (content) kt__kv_end_write(kv, end, content);
     return content != NULL;
 }
 
@@ -312,11 +312,12 @@ static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_
     finish_put(d, &d->blocks, s);
 }
 
-static void disk_put_end(void *user, const kt__kv_block *b, kt__kv *kv, const kt__kv_table *table) {
+static void disk_put_end(void *user, const kt__kv_block *b, const kt__kv *kv,
+                         const kt__kv_end *end) {
     kt__disk *d = user;
     slot *s = begin_put(d, &d->ends, b);
     if (!s) return;
-    kt__kv_end_read(kv, table, ((int64_t)b->index + 1) * KT__PAGE_POS, s->file + HEADER_BYTES);
+    kt__kv_end_read(kv, end, s->file + HEADER_BYTES);
     finish_put(d, &d->ends, s);
 }
 

@@ -28,30 +28,42 @@ bool kt__kv_has_end(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
     return !shape->state_bytes || kt__kv_table_state_at(kv, table, n_pos) != KT__NO_STATE;
 }
 
-void kt__kv_end_read(kt__kv *kv, const kt__kv_table *table, int64_t n_pos, void *out) {
-    const kt__kv_shape *shape = kt__kv_get_shape(kv);
-    uint8_t *at = out;
-    for (int32_t i = 0; i < kt__kv_n_end_pages(shape, n_pos); i++) {
-        kt__kv_f16_copy_read(kv, end_page(kv, table, n_pos, i), at);
-        at += kt__kv_f16_copy_bytes(shape);
-    }
-    if (!shape->state_bytes) return;
-    const float *state = kt__kv_state_data(kv, kt__kv_table_state_at(kv, table, n_pos));
-    memcpy(at, state, shape->state_bytes);
+kt__kv_end kt__kv_end_of(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    bool has_state = kt__kv_get_shape(kv)->state_bytes > 0;
+    return (kt__kv_end){.n_pos = n_pos,
+                        .pages = table->pages,
+                        .state = has_state ? kt__kv_table_state_at(kv, table, n_pos)
+                                           : KT__NO_STATE};
 }
 
-void kt__kv_end_write(kt__kv *kv, kt__kv_table *table, int64_t n_pos, const void *end) {
+void kt__kv_end_read(const kt__kv *kv, const kt__kv_end *end, void *out) {
     const kt__kv_shape *shape = kt__kv_get_shape(kv);
-    const uint8_t *at = end;
-    for (int32_t i = 0; i < kt__kv_n_end_pages(shape, n_pos); i++) {
-        kt__kv_f16_copy_write(kv, end_page(kv, table, n_pos, i), at);
+    uint8_t *at = out;
+    for (int32_t i = 0; i < kt__kv_n_end_pages(shape, end->n_pos); i++) {
+        kt__kv_f16_copy_read(kv, end->pages[kt__kv_end_page(shape, end->n_pos, i)], at);
         at += kt__kv_f16_copy_bytes(shape);
     }
-    if (!shape->state_bytes) return;
-    int32_t piece = table->next;
-    assert(piece != KT__NO_STATE);
-    memcpy(kt__kv_state_data(kv, piece), at, shape->state_bytes);
+    if (shape->state_bytes) memcpy(at, kt__kv_state_data(kv, end->state), shape->state_bytes);
+}
+
+kt__kv_end kt__kv_end_new(const kt__kv_table *table, int64_t n_pos) {
+    return (kt__kv_end){.n_pos = n_pos, .pages = table->pages, .state = table->next};
+}
+
+void kt__kv_end_write(kt__kv *kv, const kt__kv_end *end, const void *bytes) {
+    const kt__kv_shape *shape = kt__kv_get_shape(kv);
+    const uint8_t *at = bytes;
+    for (int32_t i = 0; i < kt__kv_n_end_pages(shape, end->n_pos); i++) {
+        kt__kv_f16_copy_write(kv, end->pages[kt__kv_end_page(shape, end->n_pos, i)], at);
+        at += kt__kv_f16_copy_bytes(shape);
+    }
+    if (shape->state_bytes) memcpy(kt__kv_state_data(kv, end->state), at, shape->state_bytes);
+}
+
+void kt__kv_end_take(kt__kv *kv, kt__kv_table *table, const kt__kv_end *end) {
+    if (!kt__kv_get_shape(kv)->state_bytes) return;
+    assert(table->next == end->state && end->state != KT__NO_STATE);
     table->next = KT__NO_STATE;
-    kt__kv_table_set_state(kv, table, piece, n_pos);
-    kt__kv_table_keep(kv, table, piece, n_pos, KT__SNAPSHOT_MARK);
+    kt__kv_table_set_state(kv, table, end->state, end->n_pos);
+    kt__kv_table_keep(kv, table, end->state, end->n_pos, KT__SNAPSHOT_MARK);
 }

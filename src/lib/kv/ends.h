@@ -19,10 +19,21 @@ size_t kt__kv_end_bytes_most(const kt__kv_shape *shape); /* of any n_pos */
 
 /* Whether all of the end after the table's first n_pos positions is in memory. */
 bool kt__kv_has_end(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
-/* It is: copies it. */
-void kt__kv_end_read(kt__kv *kv, const kt__kv_table *table, int64_t n_pos, void *out);
-/* The table was grown from nothing to n_pos positions (KT__GROW_QUANTISED) and holds its end: gives
- * it the f16 copies and the state, which the last page keeps as its snapshot, too. */
-void kt__kv_end_write(kt__kv *kv, kt__kv_table *table, int64_t n_pos, const void *end);
+
+/* Where it lies. */
+typedef struct kt__kv_end {
+    int64_t n_pos;
+    const int32_t *pages; /* of these positions */
+    int32_t state;        /* a piece, or KT__NO_STATE */
+} kt__kv_end;
+/* All of it is in memory. */
+kt__kv_end kt__kv_end_of(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
+void kt__kv_end_read(const kt__kv *kv, const kt__kv_end *end, void *out);
+
+/* The table was grown from nothing to n_pos positions (KT__GROW_QUANTISED) and holds its end: where f16 copies and state are
+ * to be written. Then it has them, and the last page keeps the state as its snapshot, too. */
+kt__kv_end kt__kv_end_new(const kt__kv_table *table, int64_t n_pos);
+void kt__kv_end_write(kt__kv *kv, const kt__kv_end *end, const void *bytes);
+void kt__kv_end_take(kt__kv *kv, kt__kv_table *table, const kt__kv_end *end);
 
 #endif

@@ -456,7 +456,9 @@ static bool load_end(kt__prefix *p, kt__kv_key root, kt__prefix_cursor *cursor, 
                      int32_t n_block, kt__kv_table *table) {
     kt__prefix_cursor begin = {root, 0};
     kt__kv_block end = end_at(p, root, ids, n_block), first = block_after(&begin, ids);
-    if (!p->store.get_end(p->store.user, &end, p->kv, table)) return false;
+    kt__kv_end place = kt__kv_end_new(table, (int64_t)n_block * KT__PAGE_POS);
+    if (!p->store.get_end(p->store.user, &end, p->kv, &place)) return false;
+    kt__kv_end_take(p->kv, table, &place);
     if (is_first_f16(p, 0)) (void)remember_block(p, &first, table->pages[0]);
     while (cursor->n_block < n_block) {
         kt__kv_block block = block_after(cursor, ids);
@@ -494,10 +496,12 @@ void kt__prefix_put_blocks(kt__prefix *p, kt__prefix_cursor *cursor, const int32
 
 void kt__prefix_put_end(kt__prefix *p, kt__kv_key root, const int32_t *ids, int32_t n_block,
                         const kt__kv_table *table) {
-    if (!kt__kv_has_end(p->kv, table, (int64_t)n_block * KT__PAGE_POS)) return;
+    int64_t n_pos = (int64_t)n_block * KT__PAGE_POS;
+    if (!kt__kv_has_end(p->kv, table, n_pos)) return;
     kt__kv_block end = end_at(p, root, ids, n_block);
-    if (p->store.lacks(p->store.user, &end, true))
-        p->store.put_end(p->store.user, &end, p->kv, table);
+    if (!p->store.lacks(p->store.user, &end, true)) return;
+    kt__kv_end place = kt__kv_end_of(p->kv, table, n_pos);
+    p->store.put_end(p->store.user, &end, p->kv, &place);
 }
 
 /* ---- explaining ---- */

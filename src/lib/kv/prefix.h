@@ -14,7 +14,7 @@
 #ifndef KT_KV_PREFIX_H
 #define KT_KV_PREFIX_H
 
-#include "kv/kv.h"
+#include "kv/ends.h"
 
 typedef struct kt__kv_key {
     uint64_t w[2];
@@ -50,10 +50,9 @@ typedef struct kt__kv_store {
     /* True if get would probably succeed; a look at a table, not at a disk. NULL: unknown. */
     bool (*has)(void *user, const kt__kv_block *block);
     /* The same of the end after a block (kv/ends.h), whose parent is here the key of the last block
-     * that is read quantised there, or zeros. NULL: the store keeps none. get_end: table was grown
-     * as kt__kv_end_write wants it. */
-    bool (*get_end)(void *user, const kt__kv_block *block, kt__kv *kv, kt__kv_table *table);
-    void (*put_end)(void *user, const kt__kv_block *block, kt__kv *kv, const kt__kv_table *table);
+     * that is read quantised there, or zeros. NULL: the store keeps none. */
+    bool (*get_end)(void *user, const kt__kv_block *block, kt__kv *kv, const kt__kv_end *end);
+    void (*put_end)(void *user, const kt__kv_block *block, const kt__kv *kv, const kt__kv_end *end);
     bool (*has_end)(void *user, const kt__kv_block *block);
     /* Whether put, or put_end, would write something; a look at a table as well. */
     bool (*lacks)(void *user, const kt__kv_block *block, bool end);

@@ -109,7 +109,7 @@ static size_t matrix_bytes(int n_row, int rank) {
     return kt__align_up((size_t)n_row * (size_t)rank * sizeof(kt__f16), MATRIX_ALIGN);
 }
 
-static int whole_panels(int n_row) {
+int kt__lora_panel_rows(int n_row) {
     return (n_row + KT__PANEL_ROWS - 1) / KT__PANEL_ROWS * KT__PANEL_ROWS;
 }
 
@@ -139,7 +139,7 @@ static void pack_b(packer *p, const kt__lora_part *part, int row0, int n_row, in
                    const kt__lora_b *like, float *row, kt__lora_b *to) {
     const kt__weight *b = &part->b;
     size_t rank = (size_t)b->n_col;
-    kt__f16 *panels = take_bytes(p, matrix_bytes(whole_panels(n_row), b->n_col));
+    kt__f16 *panels = take_bytes(p, matrix_bytes(kt__lora_panel_rows(n_row), b->n_col));
     for (int r = 0; r < n_row; r++) {
         size_t panel = (size_t)r / KT__PANEL_ROWS, lane = (size_t)r % KT__PANEL_ROWS;
         kt__f16 *out = panels + panel * rank * KT__PANEL_ROWS + lane;
@@ -250,7 +250,7 @@ static void hash_matrices(kt__hash *h, int block, const kt__lora_block *of) {
         kt__hash_add(h, facts, sizeof facts);
         kt__hash_add(h, &b->factor, sizeof b->factor);
         kt__hash_add(h, b->panels,
-                     (size_t)whole_panels(b->n_row) * (size_t)b->rank * sizeof *b->panels);
+                     (size_t)kt__lora_panel_rows(b->n_row) * (size_t)b->rank * sizeof *b->panels);
     }
 }
 
@@ -300,6 +300,17 @@ kt_status kt__lora_pack_make(const kt__net *net, const kt__lora_part *parts, siz
     kt_status status = pack_all(&p, parts, n);
     if (status != KT_OK) kt__lora_pack_free(out);
     return status;
+}
+
+bool kt__lora_ranks_fit(const kt__lora_use *uses, int n, int *block, int *rank) {
+    for (*block = 0; n && *block < uses[0].lora->n_block; ++*block) {
+        for (int i = 0; i < KT__INPUTS; i++) {
+            *rank = 0;
+            for (int k = 0; k < n; k++) *rank += uses[k].lora->blocks[*block].a[i].rank;
+            if (*rank > KT__LORA_U_MAX) return false;
+        }
+    }
+    return true;
 }
 
 void kt__lora_pack_free(kt__lora_pack *pack) {

@@ -36,6 +36,11 @@ typedef struct kt__lora_pack {
 
 /* Rows and columns of a site's matrix in a block of the network. */
 void kt__lora_shape(const kt__net *net, int block, kt__lora_site site, int *n_row, int *n_col);
+/* Rows of B in its panels. */
+int kt__lora_panel_rows(int n_row);
+/* Whether adapters of one network can act on a row together; false: of which block they have too large a rank for one input,
+ * and which. */
+bool kt__lora_ranks_fit(const kt__lora_use *uses, int n, int *block, int *rank);
 /* KT_E_FORMAT: a shape that is not the network's, a weight that is not finite, two parts for one
  * site; KT_E_LIMIT: too many ranks for one input. path: for messages. */
 kt_status kt__lora_pack_make(const kt__net *net, const kt__lora_part *parts, size_t n,

@@ -194,6 +194,7 @@ static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__
     kt__net_input input = kt__lora_input_of(site);
     if (from >= to) return;
     term.n_tok = to - from;
+    term.first += terms->first[site];
     term.out += (size_t)(from - tok0) * term.ld_out;
     for (int i = 0; i < rows->n_use; i++) {
         const kt__lora_block *block = block_of(terms, &rows->uses[i]);
@@ -222,6 +223,7 @@ void kt__dev_lora_add(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site s
 const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site, int row0,
                                  int n_tok, const uint8_t *otherwise) {
     if (n_tok > FEW_TOKENS) return otherwise;
+    if (terms) row0 += terms->first[site];
     for (int g = 0; terms && g < terms->n_rows; g++) {
         const kt__lora_rows *rows = &terms->rows[g];
         for (int i = 0; i < rows->n_use; i++) {

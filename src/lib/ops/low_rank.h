@@ -75,6 +75,7 @@ typedef struct kt__lora_block {
 typedef struct kt__lora {
     kt__lora_block *blocks; /* [n_layer + 1] */
     int n_block;
+    int32_t number; /* that a job's processes have for it; 0: only this one has it */
 } kt__lora;
 
 typedef struct kt__lora_use {
@@ -98,6 +99,8 @@ typedef struct kt__lora_terms {
     /* The input's f32 rows, where u is made by the operation that adds with it; NULL: it is
      * there. */
     const struct kt__acts *acts;
+    /* Of a process that computes a part of each product: its first row, where that is row 0. */
+    int first[KT__SITES];
 } kt__lora_terms;
 
 /* Whether a row's adapter reads this input; terms may be NULL. */

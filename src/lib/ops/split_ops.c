@@ -1,13 +1,20 @@
 /* Operations of a process that has a part of each matrix: its rows, then everybody's results. Whatever has no operation
- * here is computed by every process alike. No row has an adapter: answer/batch_message.c refuses them. */
-#include <assert.h>
-
+ * here is computed by every process alike. */
 #include "ops/exchange.h"
 
 /* ---- products ---- */
 
 static const float *from_row(const float *rows, int first) {
     return rows ? rows + first : NULL;
+}
+
+/* Low-rank terms of a product whose row `first` comes first here. NULL: there are none. */
+static const kt__lora_terms *terms_from_row(const kt__lora_terms *terms, kt__lora_site site,
+                                            int first, kt__lora_terms *own) {
+    if (!terms) return NULL;
+    if (terms != own) *own = *terms;
+    own->first[site] = first;
+    return own;
 }
 
 static uint64_t bytes_of(const kt__weight *w) {
@@ -18,7 +25,7 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                       float *out, size_t ld_out) {
     const kt__division *split = dev->limits.split;
-    assert(!lora);
+    kt__lora_terms terms;
     if (!kt__division_pays(split, w->n_row, KT__ROWS_ITEM, bytes_of(w))) {
         dev->own->matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
         return;
@@ -27,8 +34,8 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
     int first = c.before[split->rank], n = kt__columns_own(split, &c);
     if (n > 0) {
         kt__weight own = kt__weight_rows(w, first, n);
-        dev->own->matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first), NULL,
-                         site, out + first, ld_out);
+        dev->own->matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first),
+                         terms_from_row(lora, site, first, &terms), site, out + first, ld_out);
     }
     kt__exchange_rows(dev, &c, acts->n_tok, out, ld_out);
 }
@@ -47,9 +54,12 @@ static kt__weight head_rows(const kt__weight *w, int head0, int n_head, int dim)
     return w->data ? kt__weight_rows(w, head0 * dim, n_head * dim) : *w;
 }
 
-static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h) {
+static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h, kt__lora_terms *terms) {
     kt__qkv own = *d;
     int q0 = h.q0 * d->head_dim_k, k0 = h.kv0 * d->head_dim_k, v0 = h.kv0 * d->head_dim_v;
+    own.lora = terms_from_row(d->lora, KT__SITE_Q, q0, terms);
+    own.lora = terms_from_row(own.lora, KT__SITE_K, k0, terms);
+    own.lora = terms_from_row(own.lora, KT__SITE_V, v0, terms);
     own.n_head = h.n_q;
     own.n_head_kv = h.n_kv;
     own.wq = head_rows(&d->wq, h.q0, h.n_q, d->head_dim_k);
@@ -70,9 +80,9 @@ static kt__qkv own_heads(const kt__qkv *d, kt__division_heads h) {
 void kt__split_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     const kt__division *split = dev->limits.split;
     kt__division_heads h = kt__division_heads_of(split, desc->n_head, desc->n_head_kv, split->rank);
-    assert(!desc->lora);
+    kt__lora_terms terms;
     if (h.n_q == 0) return;
-    kt__qkv own = own_heads(desc, h);
+    kt__qkv own = own_heads(desc, h, &terms);
     dev->own->qkv(dev, acts, &own);
 }
 
@@ -118,7 +128,6 @@ static int glu_unit_of(const kt__acts *out) {
 void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
     const kt__division *split = dev->limits.split;
     int n_row = desc->gate.n_row, unit = glu_unit_of(out);
-    assert(!desc->lora);
     if (!kt__division_pays(split, n_row, unit, bytes_of(&desc->gate) + bytes_of(&desc->up))) {
         dev->own->glu(dev, acts, desc, out);
         return;
@@ -128,6 +137,7 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     own.gate.n_row = own.up.n_row = c.before[split->rank + 1];
     unit_job job = {dev, &own, acts, out, c.before[split->rank]};
     out->n_tok = acts->n_tok;
+    (void)kt__dev_down_begin(dev, desc->lora, KT__SITE_GATE, false);
     int64_t units = (kt__columns_own(split, &c) + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
     if (split->tally)
         kt__tally_units(dev, desc, kt__columns_own(split, &c));

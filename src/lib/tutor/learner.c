@@ -14,7 +14,6 @@
 #include "base/utf8.h"
 #include "base/files.h"
 #include "context/adapter.h"
-#include "context/join.h"
 #include "tutor/adapter_scope.h"
 #include "tutor/learner_state.h"
 #include "tutor/taught_keys.h"
@@ -193,7 +192,6 @@ kt_status kt_learner_open(kt_engine *engine, const kt_learner_params *params, kt
     kt_recall *probe;
     *out = NULL;
     kt__error_clear(err);
-    KT__STEP(kt__ctx_needs_whole(engine->model->ctx, "learners", err));
     if (!params->dir) return kt__fail(err, KT_E_ARG, "a learner needs a folder");
     kt_status status = kt_recall_open(engine->model, &params->recall, &probe, err);
     if (status != KT_OK) return status; /* its numbers are out of range */

@@ -26,8 +26,6 @@ static kt_status check_model(const kt__model_config *m, const kt__config *config
         {kt__place_is_own(m->own, config, 1),
          "a model's own threads, cpus, priority or isa, or the preset extreme,",
          "set them for all of the server, and another preset"},
-        {m->own->cache_dir, "cache.dir", "leave it empty"},
-        {m->own->learn, "learning.enabled", "set it to false"},
     };
     return refuse_asked(list, sizeof list / sizeof *list, err);
 }
@@ -36,7 +34,6 @@ kt_status kt__several_check(const kt__config *config, kt_error *err) {
     const unshared_setting list[] = {
         {config->n_models > 1, "more than one model", "serve one of them"},
         {config->pull, "http.pull", "set it to false"},
-        {config->adapters.n > 0, "adapters", "leave the list empty"},
     };
     KT__STEP(refuse_asked(list, sizeof list / sizeof *list, err));
     return check_model(&config->models[0], config, err);
