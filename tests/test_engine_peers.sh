@@ -24,7 +24,7 @@ mixed() { # the same; processes 1 and 3 compute with the reference's kernels
     shift
     timeout 120 mpirun --oversubscribe -n "$n" sh -c 'case $OMPI_COMM_WORLD_RANK in 1 | 3) export KENTANG_ISA=ref ;; esac; exec "$@"' - "$kentang" "$@"
 }
-awk 'BEGIN { for (i = 1; i <= 90; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
+awk 'BEGIN { for (i = 1; i <= 150; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
 # preset, processes, type of keys and values, shares
 while read -r preset n kv split; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"

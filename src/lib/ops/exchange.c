@@ -31,22 +31,95 @@ void kt__exchange_copy(const kt__columns *c, int rank, int n_tok, float *rows, s
     }
 }
 
-void kt__exchange_rows(kt__dev *dev, const kt__columns *c, int n_tok, float *rows, size_t ld) {
+/* ---- in parts, the one computed while the other travels ---- */
+
+enum {
+    PARTS = 4,       /* of a prompt's rows: what the last one's exchange takes is waited for */
+    PART_TOKENS = 64 /* of each, at least: fewer are slower to compute */
+};
+
+/* Rows [tok0, tok0 + n_tok), in a half of the stage. */
+typedef struct exchanged_part {
+    int tok0, n_tok;
+    uint8_t *stage;
+    size_t at[KT__PEERS_MAX + 1];
+} exchanged_part;
+
+/* What is exchanged. pack: this process' columns into a part's stage, and where everybody's are there. */
+typedef struct cargo cargo;
+typedef struct cargo_kind {
+    void (*pack)(const cargo *what, exchanged_part *p);
+    void (*unpack)(const cargo *what, const exchanged_part *p);
+} cargo_kind;
+struct cargo {
+    const cargo_kind *kind;
+    kt__dev *dev;
+    const kt__columns *c;
+    float *rows; /* of floats, ld apart; or else acts */
+    size_t ld;
+    kt__acts *acts;
+    int most; /* rows that half of the stage takes */
+};
+
+/* Rows of a part that is computed while another one travels; 0: all are computed first. */
+static int overlapped_rows(const cargo *what, int n_tok) {
+    int n = n_tok / PART_TOKENS < PARTS ? n_tok / PART_TOKENS : PARTS;
+    int rows = n < 2 ? 0 : (n_tok + n - 1) / n;
+    return rows <= what->most ? rows : 0;
+}
+
+/* Where products are counted and not computed, they are counted once. */
+static void exchange_cargo(const cargo *what, int n_tok, kt__compute_rows_fn *compute, void *arg) {
+    const kt__division *split = what->dev->limits.split;
+    size_t half = what->dev->stage_bytes / 2;
+    int overlapped = compute ? overlapped_rows(what, n_tok) : 0;
+    int rows = overlapped ? overlapped : what->most;
+    bool is_first_whole = !overlapped || split->tally;
+    exchanged_part parts[2];
+    if (compute && is_first_whole) compute(arg, 0, n_tok);
+    for (int t = 0, i = 0; t < n_tok + rows; t += rows, i ^= 1) {
+        exchanged_part *now = &parts[i], *before = &parts[!i];
+        int n = n_tok - t < rows ? n_tok - t : rows;
+        if (t < n_tok && !is_first_whole) compute(arg, t, n);
+        if (t > 0) kt__peers_gather_end(split->peers);
+        if (t < n_tok) {
+            *now = (exchanged_part){.tok0 = t, .n_tok = n};
+            now->stage = (uint8_t *)what->dev->stage + (i ? half : 0);
+            what->kind->pack(what, now);
+            kt__peers_gather_begin(split->peers, now->stage, now->at);
+        }
+        if (t > 0) what->kind->unpack(what, before);
+    }
+}
+
+static void pack_rows(const cargo *what, exchanged_part *p) {
+    const kt__division *split = what->dev->limits.split;
+    for (int r = 0; r <= split->size; r++)
+        p->at[r] = (size_t)p->n_tok * (size_t)what->c->before[r] * sizeof(float);
+    kt__exchange_copy(what->c, split->rank, p->n_tok, what->rows + (size_t)p->tok0 * what->ld,
+                      what->ld, (float *)(void *)p->stage, true);
+}
+
+static void unpack_rows(const cargo *what, const exchanged_part *p) {
+    const kt__division *split = what->dev->limits.split;
+    for (int r = 0; r < split->size; r++)
+        if (r != split->rank)
+            kt__exchange_copy(what->c, r, p->n_tok, what->rows + (size_t)p->tok0 * what->ld,
+                              what->ld, (float *)(void *)p->stage, false);
+}
+
+void kt__exchange_rows(kt__dev *dev, const kt__columns *c, int n_tok, float *rows, size_t ld,
+                       kt__compute_rows_fn *compute, void *arg) {
+    static const cargo_kind kind = {pack_rows, unpack_rows};
     const kt__division *split = dev->limits.split;
-    size_t row_bytes = (size_t)c->before[split->size] * sizeof(float);
-    int most = (int)(dev->stage_bytes / row_bytes);
-    if (n_tok == 1 || most < 2) {
-        for (int t = 0; t < n_tok; t++) kt__exchange_parts(split, c, 1, rows + (size_t)t * ld);
+    cargo what = {.kind = &kind, .dev = dev, .c = c, .rows = rows, .ld = ld};
+    what.most = (int)(dev->stage_bytes / 2 / ((size_t)c->before[split->size] * sizeof *rows));
+    if (n_tok > 1 && what.most > 1) {
+        exchange_cargo(&what, n_tok, compute, arg);
         return;
     }
-    for (int t = 0; t < n_tok; t += most) {
-        int n = n_tok - t < most ? n_tok - t : most;
-        float *first = rows + (size_t)t * ld;
-        kt__exchange_copy(c, split->rank, n, first, ld, dev->stage, true);
-        kt__exchange_parts(split, c, n, dev->stage);
-        for (int r = 0; r < split->size; r++)
-            if (r != split->rank) kt__exchange_copy(c, r, n, first, ld, dev->stage, false);
-    }
+    if (compute) compute(arg, 0, n_tok);
+    for (int t = 0; t < n_tok; t++) kt__exchange_parts(split, c, 1, rows + (size_t)t * ld);
 }
 
 /* ---- activation rows travel as they are read, mostly in 8 bits ---- */
@@ -170,12 +243,28 @@ static size_t packed_row(const kt__division *split, const kt__acts *acts) {
     return token[split->size];
 }
 
-void kt__exchange_acts(kt__dev *dev, const kt__columns *c, kt__acts *acts) {
-    int most = (int)(dev->stage_bytes / packed_row(dev->limits.split, acts));
-    for (int t = 0; t < acts->n_tok; t += most) {
-        const acts_group all = {*c, t, acts->n_tok - t < most ? acts->n_tok : t + most};
-        exchange_groups(dev, acts, &all, 1);
-    }
+static void pack_acts(const cargo *what, exchanged_part *p) {
+    const kt__division *split = what->dev->limits.split;
+    token_bytes(split, what->acts, what->c, p->at);
+    for (int r = 0; r <= split->size; r++) p->at[r] *= (size_t)p->n_tok;
+    (void)copy_acts(what->acts, what->c, split->rank, p->tok0, p->tok0 + p->n_tok,
+                    p->stage + p->at[split->rank], true);
+}
+
+static void unpack_acts(const cargo *what, const exchanged_part *p) {
+    const kt__division *split = what->dev->limits.split;
+    for (int r = 0; r < split->size; r++)
+        if (r != split->rank)
+            (void)copy_acts(what->acts, what->c, r, p->tok0, p->tok0 + p->n_tok,
+                            p->stage + p->at[r], false);
+}
+
+void kt__exchange_acts(kt__dev *dev, const kt__columns *c, kt__acts *acts,
+                       kt__compute_rows_fn *compute, void *arg) {
+    static const cargo_kind kind = {pack_acts, unpack_acts};
+    cargo what = {.kind = &kind, .dev = dev, .c = c, .acts = acts};
+    what.most = (int)(dev->stage_bytes / 2 / packed_row(dev->limits.split, acts));
+    exchange_cargo(&what, acts->n_tok, compute, arg);
     zero_padding(acts);
 }
 

@@ -1,7 +1,8 @@
 /* What processes that have parts of matrices send each other: columns of rows.
  *
  * Owns: which columns are whose, and packing: where a token's results are one row they are exchanged in their place, else
- * each process' columns are packed into the device's stage, exchanged and put in their places. Used by split_ops.c. */
+ * each process' columns are packed into the device's stage, exchanged and put in their places; and which part of a prompt's
+ * rows is computed while another one travels. Used by split_ops.c. */
 #ifndef KT_OPS_EXCHANGE_H
 #define KT_OPS_EXCHANGE_H
 
@@ -21,10 +22,16 @@ void kt__exchange_parts(const kt__division *split, const kt__columns *c, int n_t
 /* A process' columns between rows and their part of the stage. */
 void kt__exchange_copy(const kt__columns *c, int rank, int n_tok, float *rows, size_t ld,
                        float *stage, bool out);
+/* This process' columns of rows [tok0, tok0 + n_tok), which are then exchanged, in parts: while the one travels the next one
+ * is computed, where that part of the rows is worth it. compute NULL: all are there. */
+typedef void kt__compute_rows_fn(void *arg, int tok0, int n_tok);
+
 /* Rows of floats, all of which every process then has. */
-void kt__exchange_rows(kt__dev *dev, const kt__columns *c, int n_tok, float *rows, size_t ld);
+void kt__exchange_rows(kt__dev *dev, const kt__columns *c, int n_tok, float *rows, size_t ld,
+                       kt__compute_rows_fn *compute, void *arg);
 /* Rows of activations; parts of the columns are whole blocks of every kind. */
-void kt__exchange_acts(kt__dev *dev, const kt__columns *c, kt__acts *acts);
+void kt__exchange_acts(kt__dev *dev, const kt__columns *c, kt__acts *acts,
+                       kt__compute_rows_fn *compute, void *arg);
 /* Those of slots, whose columns are divided as their experts' rows are. fits: the stage has room for a piece. */
 bool kt__exchange_fits_experts(const kt__dev *dev, const kt__acts *acts);
 void kt__exchange_experts(kt__dev *dev, int unit, const kt__routing *routing, kt__acts *acts);

@@ -101,11 +101,8 @@ static void many_units(void *arg, int64_t begin, int64_t end, int worker) {
         int64_t number = i / job->per_piece;
         const kt__expert_piece *piece = &routing->pieces[routing->by_size[number]];
         kt__glu glu = glu_of(job, piece);
-        kt__acts acts = gather_rows(job, piece, worker), out = *job->out;
-        for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-            if (out.kinds >> kind & 1)
-                out.data[kind] += (size_t)piece->slot0 * out.layout[kind].row_bytes;
-        }
+        kt__acts acts = gather_rows(job, piece, worker);
+        kt__acts out = kt__acts_rows(job->out, piece->slot0, job->out->n_tok);
         int first = own_row(job, piece->expert, 0);
         glu.gate.n_row = glu.up.n_row = own_row(job, piece->expert, 1);
         for (; i < end && i / job->per_piece == number; i++) {
@@ -180,12 +177,7 @@ static void add_piece(const down_job *job, int number, int row0, int n, int work
     float *tile = kt__dev_tile(job->dev, worker);
     kt__weight w = weights_of(&d->down, piece->expert);
     kt__weight then = last ? w : weights_of(&d->down, piece[1].expert);
-    kt__acts acts = *job->acts;
-    acts.n_tok = piece->n_tok;
-    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        if (acts.kinds >> kind & 1)
-            acts.data[kind] += (size_t)piece->slot0 * acts.layout[kind].row_bytes;
-    }
+    kt__acts acts = kt__acts_rows(job->acts, piece->slot0, piece->n_tok);
     kt__dev_mm(job->dev, &w, row0, n, &acts, bias_of(&d->down, piece->expert), NULL,
                last ? NULL : kt__row_of(&then, row0), tile, (size_t)n, worker);
     for (int i = 0; i < piece->n_tok; i++, tile += n) {

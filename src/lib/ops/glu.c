@@ -208,13 +208,9 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0
 }
 
 static void run_unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
-    kt__acts acts = *job->acts;
+    kt__acts acts = kt__acts_rows(job->acts, tok0, tok1 - tok0);
     int n = job->d->gate.n_row - row0 < KT__GLU_ROWS ? job->d->gate.n_row - row0 : KT__GLU_ROWS;
     float *gate = kt__dev_tile(job->dev, worker);
-    acts.n_tok = tok1 - tok0;
-    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        if (acts.kinds >> kind & 1) acts.data[kind] += (size_t)tok0 * acts.layout[kind].row_bytes;
-    }
     unit_gate(job, &acts, tok0, row0, n, gate, worker);
     unit_up(job, &acts, tok0, row0, n, gate, worker);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {

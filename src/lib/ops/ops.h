@@ -38,6 +38,15 @@ typedef struct kt__acts {
     uint8_t *data[KT__ACT_COUNT]; /* [n_tok][layout.row_bytes]; capacity is the owner's business */
 } kt__acts;
 
+/* The n rows from row0 on. */
+static inline kt__acts kt__acts_rows(const kt__acts *acts, int row0, int n) {
+    kt__acts rows = *acts;
+    rows.n_tok = n;
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++)
+        if (acts->kinds >> kind & 1) rows.data[kind] += (size_t)row0 * acts->layout[kind].row_bytes;
+    return rows;
+}
+
 /* Where the state after the segment's first n_tok rows is written. */
 typedef struct kt__seg_state {
     int n_tok;

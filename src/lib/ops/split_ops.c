@@ -21,6 +21,27 @@ static uint64_t bytes_of(const kt__weight *w) {
     return w->data ? (uint64_t)w->n_row * w->row_bytes : 0;
 }
 
+typedef struct rows_job {
+    kt__dev *dev;
+    kt__weight own;
+    const kt__acts *acts;
+    const float *bias, *residual; /* of the first row here */
+    const kt__lora_terms *lora;
+    kt__lora_site site;
+    float *out;
+    size_t ld;
+} rows_job;
+
+static void multiply_tokens(void *arg, int tok0, int n_tok) {
+    const rows_job *j = arg;
+    kt__acts acts = kt__acts_rows(j->acts, tok0, n_tok);
+    size_t at = (size_t)tok0 * j->ld;
+    if (j->own.n_row > 0)
+        j->dev->own->matmul(j->dev, &j->own, &acts, j->bias, j->residual ? j->residual + at : NULL,
+                            j->lora, j->site, j->out + at, j->ld);
+}
+
+/* Adapters act on rows of the whole batch, which then is computed before it is exchanged. */
 void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                       const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                       float *out, size_t ld_out) {
@@ -31,13 +52,18 @@ void kt__split_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, c
         return;
     }
     kt__columns c = kt__columns_of(split, w->n_row, KT__ROWS_ITEM);
-    int first = c.before[split->rank], n = kt__columns_own(split, &c);
-    if (n > 0) {
-        kt__weight own = kt__weight_rows(w, first, n);
-        dev->own->matmul(dev, &own, acts, from_row(bias, first), from_row(residual, first),
-                         terms_from_row(lora, site, first, &terms), site, out + first, ld_out);
-    }
-    kt__exchange_rows(dev, &c, acts->n_tok, out, ld_out);
+    int first = c.before[split->rank];
+    rows_job job = {.dev = dev,
+                    .own = kt__weight_rows(w, first, kt__columns_own(split, &c)),
+                    .acts = acts,
+                    .bias = from_row(bias, first),
+                    .residual = from_row(residual, first),
+                    .lora = terms_from_row(lora, site, first, &terms),
+                    .site = site,
+                    .out = out + first,
+                    .ld = ld_out};
+    if (lora) multiply_tokens(&job, 0, acts->n_tok);
+    kt__exchange_rows(dev, &c, acts->n_tok, out, ld_out, lora ? NULL : multiply_tokens, &job);
 }
 
 /* ---- attention ---- */
@@ -110,14 +136,26 @@ typedef struct unit_job {
     const kt__glu *d;
     const kt__acts *acts;
     kt__acts *out;
-    int first; /* row */
+    int first, n; /* rows */
+    int tok0, tok1;
 } unit_job;
 
 static void own_units(void *arg, int64_t begin, int64_t end, int worker) {
     const unit_job *job = arg;
     for (int64_t u = begin; u < end; u++)
-        kt__glu_unit(job->dev, job->d, job->acts, job->first + (int)u * KT__GLU_ROWS, 0,
-                     job->acts->n_tok, job->out, worker);
+        kt__glu_unit(job->dev, job->d, job->acts, job->first + (int)u * KT__GLU_ROWS, job->tok0,
+                     job->tok1, job->out, worker);
+}
+
+static void units_of_tokens(void *arg, int tok0, int n_tok) {
+    unit_job *job = arg;
+    int64_t units = (job->n + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
+    job->tok0 = tok0;
+    job->tok1 = tok0 + n_tok;
+    if (job->dev->limits.split->tally)
+        kt__tally_units(job->dev, job->d, job->n);
+    else if (units > 0)
+        kt__pool_run(job->dev->pool, units, 1, own_units, job);
 }
 
 /* A part of the columns is whole blocks of every kind. */
@@ -135,15 +173,15 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     kt__columns c = kt__columns_of(split, n_row, unit);
     kt__glu own = *desc;
     own.gate.n_row = own.up.n_row = c.before[split->rank + 1];
-    unit_job job = {dev, &own, acts, out, c.before[split->rank]};
+    unit_job job = {.dev = dev,
+                    .d = &own,
+                    .acts = acts,
+                    .out = out,
+                    .first = c.before[split->rank],
+                    .n = kt__columns_own(split, &c)};
     out->n_tok = acts->n_tok;
     (void)kt__dev_down_begin(dev, desc->lora, KT__SITE_GATE, false);
-    int64_t units = (kt__columns_own(split, &c) + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
-    if (split->tally)
-        kt__tally_units(dev, desc, kt__columns_own(split, &c));
-    else if (units > 0)
-        kt__pool_run(dev->pool, units, 1, own_units, &job);
-    kt__exchange_acts(dev, &c, out);
+    kt__exchange_acts(dev, &c, out, units_of_tokens, &job);
 }
 
 /* ---- experts: rows of each ---- */
@@ -190,5 +228,6 @@ void kt__split_experts_down(kt__dev *dev, const kt__acts *acts, const kt__expert
         kt__tally_experts(dev, &desc->down, desc->routing, (int64_t)n * desc->routing->n_expert);
     else if (n > 0)
         kt__experts_down_rows(dev, acts, desc, first, first + n);
-    kt__exchange_rows(dev, &c, desc->routing->n_tok, desc->x ? desc->x : desc->sum, (size_t)n_row);
+    kt__exchange_rows(dev, &c, desc->routing->n_tok, desc->x ? desc->x : desc->sum, (size_t)n_row,
+                      NULL, NULL);
 }

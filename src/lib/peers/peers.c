@@ -1,16 +1,30 @@
 #include "peers/peers.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "peers/nowhere.h"
 #include "peers/transport.h"
 
 enum { DEADLINE_S = 60, RESTART_MS = 5000 };
+
+/* A gather that another thread does. */
+typedef struct gatherer {
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under the lock */
+    bool under_way, quit;
+    void *buf;
+    size_t at[KT__PEERS_MAX + 1];
+} gatherer;
 
 struct kt__peers {
     void *lib, *state;
@@ -20,6 +34,7 @@ struct kt__peers {
     atomic_bool reported; /* a caller got it as an error */
     char why[KT__WHY_BYTES];
     kt__traffic traffic;
+    gatherer gatherer;
 };
 
 /* ---- the launcher ---- */
@@ -80,6 +95,46 @@ static kt_status start_transport(kt__peers *p, kt_error *err) {
                     kt__peers_size(p), KT__PEERS_MAX);
 }
 
+/* ---- the gathering thread ---- */
+
+enum { GATHERER_STACK = 256 << 10 };
+
+static void *gather_asked(void *arg) {
+    kt__peers *p = arg;
+    gatherer *g = &p->gatherer;
+    pthread_mutex_lock(&g->lock);
+    for (;;) {
+        while (!g->under_way && !g->quit) pthread_cond_wait(&g->changed, &g->lock);
+        if (g->quit) break;
+        pthread_mutex_unlock(&g->lock);
+        if (!p->failed) p->failed = !p->transport->gather(p->state, g->buf, g->at, p->why);
+        pthread_mutex_lock(&g->lock);
+        g->under_way = false;
+        pthread_cond_signal(&g->changed);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* Where none can be had, the caller gathers itself. Started before any thread keeps to one processor. */
+static void start_gatherer(kt__peers *p) {
+    gatherer *g = &p->gatherer;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->changed, NULL);
+    g->started = kt__thread_start(&g->thread, "kt-gather", GATHERER_STACK, gather_asked, p) == 0;
+}
+
+static void stop_gatherer(gatherer *g) {
+    if (!g->started) return;
+    pthread_mutex_lock(&g->lock);
+    g->quit = true;
+    pthread_cond_signal(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+    pthread_join(g->thread, NULL);
+}
+
+/* ---- life ---- */
+
 kt_status kt__peers_open(kt__peers **out, kt_error *err) {
     *out = NULL;
     if (kt__peers_launched() < 0) return KT_OK;
@@ -91,6 +146,7 @@ kt_status kt__peers_open(kt__peers **out, kt_error *err) {
         kt__peers_close(p);
         return status;
     }
+    start_gatherer(p);
     *out = p;
     return KT_OK;
 }
@@ -109,6 +165,7 @@ kt_status kt__peers_plan(int rank, int size, kt__peers **out, kt_error *err) {
 /* MPI's threads and handlers stay: its library is never unloaded. */
 void kt__peers_close(kt__peers *p) {
     if (!p) return;
+    stop_gatherer(&p->gatherer);
     if (p->state) p->transport->end(p->state, !p->failed);
     kt__free(p);
 }
@@ -134,13 +191,40 @@ static void count_sent(kt__peers *p, int n, size_t bytes) {
     p->traffic.sent_bytes += (uint64_t)n * bytes;
 }
 
-void kt__peers_gather(kt__peers *p, void *buf, const size_t *at) {
+static void count_gather(kt__peers *p, const size_t *at) {
     int me = kt__peers_rank(p), n = kt__peers_size(p);
     size_t own = at[me + 1] - at[me];
     p->traffic.exchanges++;
     p->traffic.received_bytes += at[n] - at[0] - own;
     count_sent(p, own ? n - 1 : 0, own);
+}
+
+void kt__peers_gather(kt__peers *p, void *buf, const size_t *at) {
+    count_gather(p, at);
     if (!p->failed) p->failed = !p->transport->gather(p->state, buf, at, p->why);
+}
+
+void kt__peers_gather_begin(kt__peers *p, void *buf, const size_t *at) {
+    gatherer *g = &p->gatherer;
+    if (!g->started) {
+        kt__peers_gather(p, buf, at);
+        return;
+    }
+    count_gather(p, at);
+    pthread_mutex_lock(&g->lock);
+    g->buf = buf;
+    memcpy(g->at, at, ((size_t)kt__peers_size(p) + 1) * sizeof *at);
+    g->under_way = true;
+    pthread_cond_signal(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void kt__peers_gather_end(kt__peers *p) {
+    gatherer *g = &p->gatherer;
+    if (!g->started) return;
+    pthread_mutex_lock(&g->lock);
+    while (g->under_way) pthread_cond_wait(&g->changed, &g->lock);
+    pthread_mutex_unlock(&g->lock);
 }
 
 void kt__peers_broadcast(kt__peers *p, void *buf, size_t n) {

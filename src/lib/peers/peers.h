@@ -37,6 +37,10 @@ const char *kt__peers_host(const kt__peers *peers, int rank);
 
 /* As the transport's. After a failure the bytes are undefined, and further calls return at once. */
 void kt__peers_gather(kt__peers *peers, void *buf, const size_t *at);
+/* The same by a thread that is there for it, while the caller does something else; nothing else may be called between the
+ * two. at[] is read at once. */
+void kt__peers_gather_begin(kt__peers *peers, void *buf, const size_t *at);
+void kt__peers_gather_end(kt__peers *peers);
 void kt__peers_broadcast(kt__peers *peers, void *buf, size_t n);
 /* Letters between two processes, in their order; no batch may be divided meanwhile. post: a copy, which is under way
  * when this returns. look: whose letter has come, and its size; -1: none. take: that one. */

@@ -40,6 +40,8 @@ enum {
     MOST_SPIN_US = 256,
     SHORTEST_SLEEP_US = 5,
     SLACK_NS = 2000,
+    SHORT_SLEEP_US = 50,      /* at most, as long as a batch's bytes may be on their way: */
+    ON_THEIR_WAY_US = 100000, /* they move when this process looks */
     LONGEST_SLEEP_US = 1000,
     LONGEST_LOOK_US = 100000,
     GRACE_US = 1000000,
@@ -64,10 +66,11 @@ static bool fail_with(char *why, const char *what, int code) {
 
 /* Who sleeps is woken before a neighbour's time is over; who yields comes after it. */
 static void give_way(int64_t waited_us) {
-    int64_t us = waited_us / 16;
+    int64_t us = waited_us / 16,
+            most = waited_us < ON_THEIR_WAY_US ? SHORT_SLEEP_US : LONGEST_SLEEP_US;
     us = us < SHORTEST_SLEEP_US ? SHORTEST_SLEEP_US : us;
     (void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* of this thread: 50 us else */
-    struct timespec t = {0, (long)(us < LONGEST_SLEEP_US ? us : LONGEST_SLEEP_US) * 1000};
+    struct timespec t = {0, (long)(us < most ? us : most) * 1000};
     nanosleep(&t, NULL);
 }
 
