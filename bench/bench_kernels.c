@@ -185,6 +185,7 @@ static double peak_gmacs(const kt__kernels *tier, int threads) {
 typedef struct workload {
     kt__type type;
     uint8_t *w, *act;
+    kt__tiles tiles; /* of act, where the tier reads them */
     size_t w_bytes, row_bytes, act_row_bytes;
     int n_row, n_col;
     double read_gbs; /* of the weights' buffer */
@@ -284,6 +285,17 @@ static workload workload_open(kt__type type, const options *opt) {
 static void workload_close(workload *l) {
     munmap(l->w, l->w_bytes + 4096);
     free(l->act);
+    free(l->tiles.act);
+}
+
+/* As an operation has them: made before its products. */
+static void fill_tiles(workload *l, const kt__kernels *tier) {
+    free(l->tiles.act);
+    l->tiles = (kt__tiles){NULL, MAX_TOK / KT__TILE_TOKENS};
+    if (!tier->tile || tier->tiles_from[l->type] == 0) return;
+    size_t bytes = l->tiles.pitch * (size_t)(l->n_col / 256) * sizeof *l->tiles.act;
+    l->tiles.act = aligned_alloc(64, bytes);
+    tier->tile(l->act, l->n_col, MAX_TOK, l->tiles);
 }
 
 static void fill_act(workload *l, const kt__kernels *tier, kt__act_kind kind) {
@@ -310,6 +322,7 @@ static kt__mm mm_of(const workload *l, int n_tok) {
                     .n_col = l->n_col,
                     .act = l->act,
                     .act_row_bytes = l->act_row_bytes,
+                    .tiles = l->tiles,
                     .n_tok = n_tok};
 }
 
@@ -427,6 +440,7 @@ static bool bench_family(workload *l, const kt__kernels *tier, const char *famil
     bool exact = strcmp(family, "exact") == 0;
     int tok[16], n = tokens_of(family, opt->tok, tok);
     fill_act(l, tier, exact ? KT__ACT_F32 : kt__type_get(l->type)->act);
+    fill_tiles(l, tier);
     for (int i = 0; i < n; i++) {
         if (opt->check && !same_as_ref(l, tier, family, tok[i])) {
             printf("%-8s %-7s %-6s %d tokens: DIFFERS FROM THE REFERENCE\n", tier->name,

@@ -25,7 +25,12 @@ TILED(FUNCTION)
 extern const kt__kernels kt__kernels_avx2;
 const kt__kernels *TABLE(void);
 
+static void tile(const uint8_t *act, int n_col, int n_tok, kt__tiles to) {
+    tile_all(act, n_col, n_tok, to);
+}
+
 const kt__kernels *TABLE(void) {
+    static uint8_t from[KT__TYPE_COUNT];
     static const kt__mm_kernels *mm[KT__TYPE_COUNT];
     static kt__mm_kernels tiled[KT__TYPE_COUNT];
     static kt__kernels kernels;
@@ -36,7 +41,10 @@ const kt__kernels *TABLE(void) {
 #define ROW(type)                                  \
     tiled[KT__TYPE_##type] = *mm[KT__TYPE_##type]; \
     tiled[KT__TYPE_##type].gemm = gemm_##type;     \
+    from[KT__TYPE_##type] = 32;                    \
     mm[KT__TYPE_##type] = &tiled[KT__TYPE_##type];
     TILED(ROW)
+    kernels.tiles_from = from;
+    kernels.tile = tile;
     return &kernels;
 }

@@ -79,7 +79,7 @@ static void emulate_what_is_asked(void) {
 
 /* Buffers of all cases, made once. */
 typedef struct bench {
-    kd_guard w, act, scratch;
+    kd_guard w, act, scratch, tiles;
     float *x, *want, *got, *bias, *residual;
 } bench;
 
@@ -93,6 +93,8 @@ static bench *bench_open(void) {
         if ((*tier)->mm_scratch_bytes > scratch) scratch = (*tier)->mm_scratch_bytes;
     }
     b->scratch = kd_guard_open((scratch + 63) / 64 * 64);
+    b->tiles = kd_guard_open((MAX_TOK / KT__TILE_TOKENS + 1) * (MAX_COL / 256) *
+                             sizeof(kt__tile_act));
     b->x = malloc(MAX_COL * sizeof(float));
     b->want = malloc(n_out * sizeof(float));
     b->got = malloc(n_out * sizeof(float));
@@ -105,6 +107,7 @@ static void bench_close(bench *b) {
     kd_guard_close(&b->w);
     kd_guard_close(&b->act);
     kd_guard_close(&b->scratch);
+    kd_guard_close(&b->tiles);
     free(b->x);
     free(b->want);
     free(b->got);
@@ -150,6 +153,19 @@ static void fill_act(bench *b, const mm_case *c, kt__act_kind kind, kd_rng *rng,
         kd_ref()->quantize[kind](b->x, c->n_col, act + (size_t)t * mm->act_row_bytes);
     }
     mm->act = act;
+}
+
+/* The activations as tiles as well, which every second case gives a gemm that reads them. */
+static kt__tiles tiles_for(bench *b, const mm_case *c, family f, const kt__kernels *tier,
+                           const kt__mm *mm, uint64_t seed) {
+    kt__tiles tiles = {NULL, 0};
+    if (f != GEMM || seed % 2 || !tier->tile || tier->tiles_from[c->type] == 0) return tiles;
+    tiles.pitch = (size_t)(c->n_tok + KT__TILE_TOKENS - 1) / KT__TILE_TOKENS;
+    size_t bytes = tiles.pitch * (size_t)(c->n_col / 256) * sizeof *tiles.act;
+    tiles.act = kd_guard_last(&b->tiles, bytes);
+    memset(tiles.act, 0xa5, bytes);
+    tier->tile(mm->act, c->n_col, c->n_tok, tiles);
+    return tiles;
 }
 
 /* Runs one function into `out`, whose every byte outside the result must stay as it was. */
@@ -212,6 +228,7 @@ static void compare(bench *b, const mm_case *c, uint64_t seed) {
         if (reference != computed) run_case(b, c, mm, reference, b->want);
         computed = reference;
         for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
+            mm.tiles = tiles_for(b, c, f, *tier, &mm, seed / PAD_OUT);
             run_case(b, c, mm, function_of(*tier, c->type, f), b->got);
             if (memcmp(b->want, b->got, n_out * sizeof(float)) != 0) {
                 report(c, (*tier)->name, f, b->want, b->got, mm.ld_out);

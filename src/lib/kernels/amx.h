@@ -9,6 +9,8 @@
 
 extern const kt__mm_kernels
     kt__amx_mm[]; /* by type; rows of other types than LANES, Q256 are empty */
+extern const uint8_t kt__amx_tiles_from[];
+void kt__amx_tile(const uint8_t *act, int n_col, int n_tok, kt__tiles to);
 uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink);
 
 #endif

@@ -36,6 +36,22 @@ typedef struct kt__act_layout {
 } kt__act_layout;
 kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 
+/* What products on tiles read in place of such rows: KT__TILE_TOKENS tokens' activations of one
+ * superblock. Tokens beyond the last are zeros. */
+enum { KT__TILE_TOKENS = 16 };
+typedef struct kt__tile_act {
+    int8_t q[4][KT__TILE_TOKENS][64]; /* [columns / 64][token][column] */
+    float d[KT__TILE_TOKENS];
+    int16_t s16[KT__TILE_TOKENS][16], s32[KT__TILE_TOKENS][8];
+} kt__tile_act;
+_Static_assert(sizeof(kt__tile_act) % 64 == 0, "whole lines");
+
+/* Those of n_col / 256 superblocks, each of them the tokens' groups in order, `pitch` apart. */
+typedef struct kt__tiles {
+    kt__tile_act *act; /* NULL: there are none */
+    size_t pitch;
+} kt__tiles;
+
 /* ---- matrix products ---- */
 
 /* How many bytes ahead of its reads rowdot prefetches quantised weights: `near` into the first-level
@@ -53,6 +69,7 @@ typedef struct kt__mm {
     int n_row, n_col;   /* n_col: a multiple of the type's block */
     const uint8_t *act; /* activation rows of the type's kind at act_row_bytes */
     size_t act_row_bytes;
+    kt__tiles tiles; /* of the same activations, from act's first token on; or none */
     int n_tok;
     float *out; /* out[t * ld_out + r] */
     size_t ld_out;
@@ -185,6 +202,11 @@ typedef struct kt__kernels {
     const char *name; /* "ref", "avx2", ... */
     /* [KT__TYPE_COUNT]; where the tier has no products of its own for a type, kt__mm_ref */
     const kt__mm_kernels *const *mm;
+    /* [KT__TYPE_COUNT]: from how many tokens on gemm reads kt__mm.tiles, and makes them itself where
+     * there are none; 0: never. NULL: no type. */
+    const uint8_t *tiles_from;
+    /* n_tok rows of kind Q256, of which the first begins a group; NULL without tiles_from */
+    void (*tile)(const uint8_t *act, int n_col, int n_tok, kt__tiles to);
     /* dequantises rows and multiplies f32 activations: the --exact path. act is of kind F32. */
     kt__mm_fn *exact;
     void (*outer_mm)(const kt__outer_mm *mm, void *scratch); /* scratch: as of kt__mm_fn */

@@ -9,6 +9,10 @@
 
 enum { TILES_FROM = 32 /* tokens, from which on tiles were measured to be faster than VNNI */ };
 
+void kt__amx_tile(const uint8_t *act, int n_col, int n_tok, kt__tiles to) {
+    tile_all(act, n_col, n_tok, to);
+}
+
 _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
 
 #define MM_FLOAT(define, name, act)
@@ -43,6 +47,13 @@ const kt__mm_kernels kt__amx_mm[KT__TYPE_COUNT] = {
 };
 #undef X
 
+#define FROM(name) [KT__TYPE_##name] = TILES_FROM,
+#define X(name, ggml_id, elems, bytes, act, products) MM_##products(FROM, name, act)
+const uint8_t kt__amx_tiles_from[KT__TYPE_COUNT] = {
+#include "quant/types.def"
+};
+#undef X
+
 uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink) {
     int32_t sums[TILE_SUMS / 4];
     tiles_begin();
@@ -55,5 +66,5 @@ uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink) {
     TILE_STORE(0, sums);
     tiles_end();
     *sink = sums[0];
-    return iterations * 4 * TILE_ROWS * TILE_GROUP * TILE_LINE;
+    return iterations * 4 * TILE_ROWS * KT__TILE_TOKENS * TILE_LINE;
 }

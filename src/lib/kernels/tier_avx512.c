@@ -65,5 +65,7 @@ static const kt__mm_kernels *const mm_on_tiles[KT__TYPE_COUNT] = {
 const kt__kernels kt__kernels_amx = {
     .name = "amx",
     TIER_COMMON(mm_on_tiles),
+    .tiles_from = kt__amx_tiles_from,
+    .tile = kt__amx_tile,
     .peak_i8 = kt__amx_peak_i8,
 };

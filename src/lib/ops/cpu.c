@@ -161,7 +161,10 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->n_threads = kt__pool_size(pool);
     dev->kernel_bytes = kernel_scratch(kernels, limits, dev->blas);
     dev->tile_bytes = kt__align_up(tile_floats(limits, dev->blas) * sizeof(float), CACHE_LINE);
-    size_t worker = dev->kernel_bytes + dev->tile_bytes + gather_bytes(limits);
+    dev->gather_bytes = kt__align_up(gather_bytes(limits), CACHE_LINE);
+    dev->tiles_bytes = exact ? 0 : kt__tiles_bytes(kernels, limits->n_tok, limits->n_col);
+    size_t worker = dev->kernel_bytes + dev->tile_bytes + dev->gather_bytes +
+                    kt__tiles_bytes(kernels, KT__EXPERT_TOKENS, limits->expert_cols);
     size_t unit = kt__pages_unit();
     dev->scratch_stride = (worker + unit - 1) / unit * unit;
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);
@@ -171,9 +174,12 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->partial = kt__pages_alloc(dev->partial_bytes);
     dev->stage_bytes = stage_bytes(limits);
     if (dev->stage_bytes) dev->stage = kt__pages_alloc(dev->stage_bytes);
-    if (!dev->scratch || !dev->partial || (dev->stage_bytes && !dev->stage)) {
+    if (dev->tiles_bytes) dev->tiles = kt__pages_alloc(dev->tiles_bytes);
+    if (!dev->scratch || !dev->partial || (dev->stage_bytes && !dev->stage) ||
+        (dev->tiles_bytes && !dev->tiles)) {
         status = kt__fail_nomem(err, "scratch memory",
-                                dev->scratch_bytes + dev->partial_bytes + dev->stage_bytes);
+                                dev->scratch_bytes + dev->partial_bytes + dev->stage_bytes +
+                                    dev->tiles_bytes);
         kt__dev_destroy(dev);
         return status;
     }

@@ -9,6 +9,7 @@ void kt__dev_destroy(kt__dev *dev) {
     kt__pages_free(dev->scratch, dev->scratch_bytes);
     kt__pages_free(dev->partial, dev->partial_bytes);
     kt__pages_free(dev->stage, dev->stage_bytes);
+    kt__pages_free(dev->tiles, dev->tiles_bytes);
     kt__free(dev);
 }
 

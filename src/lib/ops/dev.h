@@ -29,9 +29,9 @@ struct kt__dev {
     int n_threads;
     kt__dev_limits limits;
     /* [pool size][scratch_stride]: kernels' part, then a tile of floats, then gathered activation
-     * rows; untouched until its worker writes there, since that decides on which node it lies */
+     * rows and their tiles; untouched until its worker writes there, since that decides on which node it lies */
     uint8_t *scratch;
-    size_t scratch_stride, kernel_bytes, tile_bytes, scratch_bytes;
+    size_t scratch_stride, kernel_bytes, tile_bytes, gather_bytes, scratch_bytes;
     /* A x of the product that runs, whose items are before the product's own; n_down 0: none */
     const kt__lora_terms *down;
     kt__net_input down_input;
@@ -42,6 +42,8 @@ struct kt__dev {
     size_t partial_floats, partial_bytes;
     float *stage; /* with a split: rows that are exchanged */
     size_t stage_bytes;
+    kt__tile_act *tiles; /* of the operation at hand, where kernels read tiles */
+    size_t tiles_bytes;
 };
 
 static inline void *kt__dev_kernel_scratch(const kt__dev *dev, int worker) {
@@ -53,9 +55,18 @@ static inline float *kt__dev_tile(const kt__dev *dev, int worker) {
                              dev->kernel_bytes);
 }
 
-/* Room for KT__EXPERT_TOKENS activation rows of every kind. */
+/* Room for KT__EXPERT_TOKENS activation rows of every kind, and for their tiles. */
 static inline uint8_t *kt__dev_gather_room(const kt__dev *dev, int worker) {
     return (uint8_t *)kt__dev_tile(dev, worker) + dev->tile_bytes;
+}
+
+static inline uint8_t *kt__dev_gather_tiles(const kt__dev *dev, int worker) {
+    return kt__dev_gather_room(dev, worker) + dev->gather_bytes;
+}
+
+static inline size_t kt__tiles_bytes(const kt__kernels *kernels, int n_tok, int n_col) {
+    size_t groups = (size_t)(n_tok + KT__TILE_TOKENS - 1) / KT__TILE_TOKENS;
+    return kernels->tile ? groups * (size_t)(n_col / 256) * sizeof(kt__tile_act) : 0;
 }
 
 /* Heads and tiles of the attention, for sizing and for work. */
@@ -135,6 +146,11 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
                       const kt__acts *acts, const float *bias, const float *residual,
                       const kt__weight *then, const uint8_t *after, float *out, size_t ld_out,
                       int worker);
+/* The acts with their tiles, made by all threads, where products with w read tiles; for the operation
+ * at hand. w NULL: there are no products. */
+kt__acts kt__dev_with_tiles(kt__dev *dev, const kt__acts *acts, const kt__weight *w);
+/* The same on this thread, in `room`: kt__tiles_bytes of them. */
+void kt__dev_put_tiles(const kt__dev *dev, kt__acts *acts, const kt__weight *w, uint8_t *room);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 /* Makes u of the site's input where it is not there: as items before those of the product that

@@ -103,6 +103,7 @@ static void many_units(void *arg, int64_t begin, int64_t end, int worker) {
         kt__glu glu = glu_of(job, piece);
         kt__acts acts = gather_rows(job, piece, worker);
         kt__acts out = kt__acts_rows(job->out, piece->slot0, job->out->n_tok);
+        kt__dev_put_tiles(job->dev, &acts, &glu.gate, kt__dev_gather_tiles(job->dev, worker));
         int first = own_row(job, piece->expert, 0);
         glu.gate.n_row = glu.up.n_row = own_row(job, piece->expert, 1);
         for (; i < end && i / job->per_piece == number; i++) {

@@ -232,10 +232,15 @@ void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int r
     run_unit(&job, row0, tok0, tok1, worker);
 }
 
+/* The tokens of a unit's first part: whole groups. */
+static int half_of(int n_tok) {
+    return (n_tok / 2 + KT__TILE_TOKENS - 1) / KT__TILE_TOKENS * KT__TILE_TOKENS;
+}
+
 /* Items `parts` u.. are the parts of unit u; those that a worker has are computed together. */
 static void many_items(void *arg, int64_t begin, int64_t end, int worker) {
     const glu_job *job = arg;
-    int n_tok = job->acts->n_tok, half = job->parts == 2 ? (n_tok + 1) / 2 : n_tok;
+    int n_tok = job->acts->n_tok, half = job->parts == 2 ? half_of(n_tok) : n_tok;
     for (int64_t i = begin; i < end;) {
         bool second = i % job->parts == 1, both = !second && job->parts == 2 && i + 1 < end;
         int row0 = (int)(i / job->parts) * KT__GLU_ROWS;
@@ -248,7 +253,8 @@ enum { PARTS_FROM = 128 }; /* tokens: fewer are not worth unpacking the weights 
 
 void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
     bool whole = acts->n_tok < PARTS_FROM || kt__dev_uses_blas(dev, acts->n_tok);
-    glu_job job = {dev, desc, acts, out, whole ? 1 : 2};
+    const kt__acts with = kt__dev_with_tiles(dev, acts, &desc->gate);
+    glu_job job = {dev, desc, &with, out, whole ? 1 : 2};
     int n_row = desc->gate.n_row;
     out->n_tok = acts->n_tok;
     if (acts->n_tok <= KT__GLU_ROWWISE) {

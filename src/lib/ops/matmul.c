@@ -14,6 +14,7 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
         .n_col = w->n_col,
         .act = acts->data[kind],
         .act_row_bytes = acts->layout[kind].row_bytes,
+        .tiles = kind == KT__ACT_Q256 ? acts->tiles : (kt__tiles){NULL, 0},
         .n_tok = acts->n_tok,
         .out = out,
         .ld_out = ld_out,
@@ -92,7 +93,8 @@ static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                     const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                     float *out, size_t ld_out) {
-    matmul_job job = {dev, w, acts, bias, residual, lora, site, out, ld_out};
+    const kt__acts with = kt__dev_with_tiles(dev, acts, w);
+    matmul_job job = {dev, w, &with, bias, residual, lora, site, out, ld_out};
     int64_t items = (w->n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
     items += kt__dev_down_begin(dev, lora, site, true);
     kt__pool_run(dev->pool, items, kt__dev_row_grain(dev, w, acts->n_tok), matmul_rows, &job);

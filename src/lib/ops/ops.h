@@ -36,14 +36,17 @@ typedef struct kt__acts {
     unsigned kinds; /* bits 1 << kt__act_kind that are filled */
     kt__act_layout layout[KT__ACT_COUNT];
     uint8_t *data[KT__ACT_COUNT]; /* [n_tok][layout.row_bytes]; capacity is the owner's business */
+    kt__tiles tiles; /* of data[KT__ACT_Q256], while an operation runs that made them; or none */
 } kt__acts;
 
-/* The n rows from row0 on. */
+/* The n rows from row0 on; with tiles where a group begins there. */
 static inline kt__acts kt__acts_rows(const kt__acts *acts, int row0, int n) {
     kt__acts rows = *acts;
     rows.n_tok = n;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++)
         if (acts->kinds >> kind & 1) rows.data[kind] += (size_t)row0 * acts->layout[kind].row_bytes;
+    if (row0 % KT__TILE_TOKENS) rows.tiles.act = NULL;
+    if (rows.tiles.act) rows.tiles.act += row0 / KT__TILE_TOKENS;
     return rows;
 }
 

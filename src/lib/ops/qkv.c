@@ -179,8 +179,16 @@ static void run_heads(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* A matrix that is multiplied here. */
+static const kt__weight *some_weight(const kt__qkv *d) {
+    if (!d->q_rows) return &d->wq;
+    if (d->q_alone) return NULL;
+    return !d->k_rows ? &d->wk : !d->v_rows ? &d->wv : NULL;
+}
+
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
-    qkv_job job = {dev, acts, desc};
+    const kt__acts with = kt__dev_with_tiles(dev, acts, some_weight(desc));
+    qkv_job job = {dev, &with, desc};
     int64_t items = desc->n_head + (desc->q_alone ? 0 : 2 * desc->n_head_kv);
     items += kt__dev_down_begin(dev, desc->lora, KT__SITE_Q, true);
     kt__pool_run(dev->pool, items, 1, run_heads, &job);

@@ -173,9 +173,10 @@ void kt__split_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
     kt__columns c = kt__columns_of(split, n_row, unit);
     kt__glu own = *desc;
     own.gate.n_row = own.up.n_row = c.before[split->rank + 1];
+    const kt__acts with = kt__dev_with_tiles(dev, acts, split->tally ? NULL : &own.gate);
     unit_job job = {.dev = dev,
                     .d = &own,
-                    .acts = acts,
+                    .acts = &with,
                     .out = out,
                     .first = c.before[split->rank],
                     .n = kt__columns_own(split, &c)};

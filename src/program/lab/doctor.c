@@ -196,12 +196,12 @@ static int list_features(const kt__cpu *cpu, feature out[MAX_FEATURES]) {
 #if defined(__aarch64__)
     const feature all[] = {{"neon", cpu->neon}, {"dotprod", cpu->dotprod}, {"i8mm", cpu->i8mm}};
 #else
-    const feature all[] = {{"ssse3", cpu->ssse3},       {"sse41", cpu->sse41},
-                           {"avx2", cpu->avx2},         {"fma", cpu->fma},
-                           {"f16c", cpu->f16c},         {"bmi2", cpu->bmi2},
-                           {"avx_vnni", cpu->avx_vnni}, {"avx512f", cpu->avx512f},
-                           {"avx512bw", cpu->avx512bw}, {"avx512vl", cpu->avx512vl},
-                           {"avx512dq", cpu->avx512dq}, {"avx512_vnni", cpu->avx512_vnni}};
+    const feature all[] = {
+        {"ssse3", cpu->ssse3},       {"sse41", cpu->sse41},       {"avx2", cpu->avx2},
+        {"fma", cpu->fma},           {"f16c", cpu->f16c},         {"bmi2", cpu->bmi2},
+        {"avx_vnni", cpu->avx_vnni}, {"avx512f", cpu->avx512f},   {"avx512bw", cpu->avx512bw},
+        {"avx512vl", cpu->avx512vl}, {"avx512dq", cpu->avx512dq}, {"avx512_vnni", cpu->avx512_vnni},
+        {"amx_int8", cpu->amx_int8}};
 #endif
     memcpy(out, all, sizeof all);
     return (int)KT__COUNT(all);
