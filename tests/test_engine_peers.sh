@@ -1,6 +1,6 @@
 #!/bin/sh
 # Several processes over MPI compute the bytes of one: logits of models of each kind, with keys and values in f16, 8 and 4
-# bits, by two to four processes with equal and other shares and with kernels of different tiers, and with adapters; what was
+# bits, by two to eight processes with equal and other shares and with kernels of different tiers, and with adapters; what was
 # taught is recalled. Skipped where MPI is not installed.
 # usage: test_engine_peers.sh BUILD_DIR SOURCE_DIR
 set -eu
@@ -24,7 +24,7 @@ mixed() { # the same; processes 1 and 3 compute with the reference's kernels
     shift
     timeout 120 mpirun --oversubscribe -n "$n" sh -c 'case $OMPI_COMM_WORLD_RANK in 1 | 3) export KENTANG_ISA=ref ;; esac; exec "$@"' - "$kentang" "$@"
 }
-awk 'BEGIN { for (i = 1; i <= 150; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
+awk 'BEGIN { for (i = 1; i <= 260; i++) list = list (i * 7 % 250 + 3) ","; print "[" list "5]" }' >"$dir/ids"
 # preset, processes, type of keys and values, shares
 while read -r preset n kv split; do
     "$kentang" synth --preset "$preset" --quant q4_k_m --seed 3 "$dir/model.gguf" >/dev/null 2>"$dir/err" || fail "synth $preset"
@@ -40,6 +40,7 @@ tiny-llama 2 f16 -
 tiny-llama 4 q8 -
 tiny-llama 4 q8 3,1,1,1
 tiny-llama 3 f16 0,1,1
+tiny-llama 8 q8 -
 tiny-qwen2 3 q4 -
 tiny-qwen2 4 f16 1,1,1,5
 tiny-qwen2 2 q8 0,1

@@ -34,8 +34,8 @@ void kt__exchange_copy(const kt__columns *c, int rank, int n_tok, float *rows, s
 /* ---- in parts, the one computed while the other travels ---- */
 
 enum {
-    PARTS = 4,       /* of a prompt's rows: what the last one's exchange takes is waited for */
-    PART_TOKENS = 64 /* of each, at least: fewer are slower to compute */
+    PARTS = 4,        /* of a prompt's rows: what the last one's exchange takes is waited for */
+    PART_TOKENS = 128 /* of each, at least: fewer are slower to compute */
 };
 
 /* Rows [tok0, tok0 + n_tok), in a half of the stage. */
@@ -68,28 +68,49 @@ static int overlapped_rows(const cargo *what, int n_tok) {
     return rows <= what->most ? rows : 0;
 }
 
+static exchanged_part packed_part(const cargo *what, int tok0, int n_tok, bool second_half) {
+    exchanged_part p = {.tok0 = tok0, .n_tok = n_tok};
+    p.stage = (uint8_t *)what->dev->stage + (second_half ? what->dev->stage_bytes / 2 : 0);
+    what->kind->pack(what, &p);
+    return p;
+}
+
+static void exchange_computed(const cargo *what, int n_tok) {
+    for (int t = 0; t < n_tok; t += what->most) {
+        int n = n_tok - t < what->most ? n_tok - t : what->most;
+        exchanged_part p = packed_part(what, t, n, false);
+        kt__peers_gather(what->dev->limits.split->peers, p.stage, p.at);
+        what->kind->unpack(what, &p);
+    }
+}
+
+/* compute NULL: all are there. */
+static void exchange_overlapped(const cargo *what, int n_tok, int rows,
+                                kt__compute_rows_fn *compute, void *arg) {
+    kt__peers *peers = what->dev->limits.split->peers;
+    exchanged_part before = {0};
+    for (int t = 0, i = 0; t < n_tok; t += rows, i ^= 1) {
+        int n = n_tok - t < rows ? n_tok - t : rows;
+        if (compute) compute(arg, t, n);
+        if (t > 0) kt__peers_gather_end(peers);
+        exchanged_part now = packed_part(what, t, n, i);
+        kt__peers_gather_begin(peers, now.stage, now.at);
+        if (t > 0) what->kind->unpack(what, &before);
+        before = now;
+    }
+    kt__peers_gather_end(peers);
+    what->kind->unpack(what, &before);
+}
+
 /* Where products are counted and not computed, they are counted once. */
 static void exchange_cargo(const cargo *what, int n_tok, kt__compute_rows_fn *compute, void *arg) {
-    const kt__division *split = what->dev->limits.split;
-    size_t half = what->dev->stage_bytes / 2;
-    int overlapped = compute ? overlapped_rows(what, n_tok) : 0;
-    int rows = overlapped ? overlapped : what->most;
-    bool is_first_whole = !overlapped || split->tally;
-    exchanged_part parts[2];
-    if (compute && is_first_whole) compute(arg, 0, n_tok);
-    for (int t = 0, i = 0; t < n_tok + rows; t += rows, i ^= 1) {
-        exchanged_part *now = &parts[i], *before = &parts[!i];
-        int n = n_tok - t < rows ? n_tok - t : rows;
-        if (t < n_tok && !is_first_whole) compute(arg, t, n);
-        if (t > 0) kt__peers_gather_end(split->peers);
-        if (t < n_tok) {
-            *now = (exchanged_part){.tok0 = t, .n_tok = n};
-            now->stage = (uint8_t *)what->dev->stage + (i ? half : 0);
-            what->kind->pack(what, now);
-            kt__peers_gather_begin(split->peers, now->stage, now->at);
-        }
-        if (t > 0) what->kind->unpack(what, before);
-    }
+    int rows = compute ? overlapped_rows(what, n_tok) : 0;
+    bool is_whole = !rows || what->dev->limits.split->tally;
+    if (compute && is_whole) compute(arg, 0, n_tok);
+    if (rows)
+        exchange_overlapped(what, n_tok, rows, is_whole ? NULL : compute, arg);
+    else
+        exchange_computed(what, n_tok);
 }
 
 static void pack_rows(const cargo *what, exchanged_part *p) {
