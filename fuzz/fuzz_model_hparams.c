@@ -197,7 +197,7 @@ static bool is_local_sane(const kt__hparams *hp) {
 
 /* What the rest of the program relies on. */
 static void check(const kt__hparams *hp) {
-    bool ok = hp->n_layer >= 1 && hp->n_layer + hp->n_extra <= KT__MAX_LAYERS &&
+    bool ok = hp->n_layer >= 1 && hp->n_layer + hp->n_mtp <= KT__MAX_LAYERS &&
               hp->n_head % hp->n_head_kv == 0 && hp->n_expert_used <= hp->n_expert &&
               (int64_t)hp->n_head * hp->head_dim_k <= KT__MAX_COL &&
               kt__hparams_mixed(hp) <= KT__MAX_COL && kt__hparams_channels(hp) <= KT__MAX_COL &&

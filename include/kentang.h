@@ -585,6 +585,15 @@ KT_API const char *kt_kv_type_name(kt_kv_type type);
 /* The type of such a name, or KT_KV_TYPES. */
 KT_API kt_kv_type kt_kv_type_named(const char *name);
 
+/* Who proposes tokens. Where there is no draft model, that of the file proposes, if it has one: a block
+ * for multi-token prediction. */
+typedef enum kt_draft_from {
+    KT_DRAFT_ANY,   /* the text so far, else the draft model */
+    KT_DRAFT_TEXT,  /* the text so far alone */
+    KT_DRAFT_MODEL, /* the draft model alone */
+    KT_DRAFT_FROMS
+} kt_draft_from;
+
 typedef struct kt_engine_params {
     /* Positions that a sequence may hold. 0: the model's, at most 4096, or up to 32768 as far as an
      * eighth of the memory that is free holds the K/V of one such sequence. */
@@ -622,6 +631,7 @@ typedef struct kt_engine_params {
     /* Positions before its own page that a query reads as f16, up to a whole page; at most n_ctx.
      * 0: 256 where keys or values have 4 bits, else none; -1: none. */
     int32_t kv_tail;
+    kt_draft_from draft_from;
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -638,6 +648,7 @@ typedef struct kt_engine_info {
     uint64_t state_bytes; /* kt_mem_plan's */
     int32_t kv_tail;         /* 0: none */
     int32_t n_f16_layers;    /* whose keys are f16, though kv_keys is not */
+    uint64_t kv_draft_bytes; /* kt_mem_plan's */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated. What is 0 in the
@@ -648,7 +659,7 @@ typedef struct kt_mem_plan {
     uint64_t weights_bytes; /* of this model, mapped or not, but for tables of which tokens read rows */
     uint64_t kv_bytes;      /* K/V of requests and sequences, and what is kept of earlier ones */
     uint64_t scratch_bytes; /* what batches touch at most; their address space is larger */
-    uint64_t draft_bytes;   /* K/V and scratch of the draft model */
+    uint64_t draft_bytes;   /* K/V and scratch of the draft model; 0 with a block of the file: */
     uint64_t tables_bytes;  /* tokens, block tables, logits kept */
     uint64_t total_bytes;   /* of this engine and its model */
     int64_t kv_positions;   /* that kv_bytes holds */
@@ -663,6 +674,7 @@ typedef struct kt_mem_plan {
     /* of kv_positions, in layers with a sliding window: the windows of answers, and some that are
      * kept where conversations may branch; 0: there are none */
     int64_t kv_window_positions;
+    uint64_t kv_draft_bytes; /* of kv_bytes: of the file's block that proposes tokens; 0: none does */
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);

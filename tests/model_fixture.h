@@ -35,6 +35,8 @@ typedef struct fixture_spec {
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
     int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
     bool k_is_v, branches;
+    int n_mtp;     /* blocks after the layers that propose tokens, */
+    bool mtp_ends; /* with embeddings and a head of their own */
     int step_rank; /* Mamba: of its steps; 0: it is not */
     int n_stream,
         low; /* Gemma 3n: residual streams, and the rank of a part besides attention; 0: one */
@@ -116,7 +118,7 @@ static inline bool fixture_has_experts(const fixture_spec *s, int layer) {
 }
 
 static inline bool fixture_is_recurrent(const fixture_spec *s, int layer) {
-    if (fixture_is_ff(s, layer)) return false;
+    if (fixture_is_ff(s, layer) || layer >= s->n_layer) return false;
     return s->attention_every && (layer + 1) % s->attention_every != 0;
 }
 
@@ -215,7 +217,7 @@ static inline bool fixture_is_local(const fixture_spec *s, int layer) {
 }
 
 static inline bool fixture_shares_kv(const fixture_spec *s, int layer) {
-    return layer >= s->n_layer - s->n_kv_shared;
+    return layer >= s->n_layer - s->n_kv_shared && layer < s->n_layer;
 }
 
 static inline int fixture_head_dim(const fixture_spec *s, int layer) {
@@ -280,6 +282,23 @@ static inline void fixture_add_streams(const fixture_spec *s, fixture_tensor *li
 #undef ADD
 }
 
+/* What the block that proposes tokens has besides a layer. */
+static inline void fixture_add_mtp(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+    int d = s->d_model;
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    ADD("nextn.enorm.weight", d, 1, true);
+    ADD("nextn.hnorm.weight", d, 1, true);
+    ADD("nextn.eh_proj.weight", 2 * d, d, false);
+    ADD("nextn.shared_head_norm.weight", d, 1, true);
+    if (!s->mtp_ends) return;
+    ADD("nextn.embed_tokens.weight", d, s->n_vocab, false);
+    ADD("nextn.shared_head_head.weight", d, s->n_vocab, false);
+#undef ADD
+}
+
 static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     int n = 0, inputs = s->layer_input * s->n_layer;
     fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
@@ -299,7 +318,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     bool conv = s->conv_width && !s->state_dim, gated = s->state_dim && !s->state_rows;
     fixture_add(list, &n, conv ? "token_embd_norm.weight" : "output_norm.weight", s->d_model, 1,
                 true);
-    for (int i = 0; i < s->n_layer; i++) {
+    for (int i = 0; i < s->n_layer + s->n_mtp; i++) {
         char name[48];
         int hd = fixture_head_dim(s, i), q = s->n_head * hd, kv = fixture_kv_heads(s, i) * hd;
         int ff = fixture_ff(s, i);
@@ -308,6 +327,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
+        if (i >= s->n_layer) fixture_add_mtp(s, list, &n, i);
         if (!s->no_pre_norm) ADD("attn_norm.weight", s->d_model, 1, true);
         if (fixture_is_ff(s, i)) goto feed_forward;
         if (s->both || fixture_is_recurrent(s, i)) fixture_add_recurrent(s, list, &n, i);
@@ -387,7 +407,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
 #define PUT_UNLESS_GIVEN(suffix, value) \
     if (!fixture_is(s->key, suffix)) PUT(suffix, value)
     kt__gguf_put_str(w, "general.architecture", s->arch);
-    PUT("block_count", s->n_layer);
+    PUT("block_count", s->n_layer + s->n_mtp);
+    if (s->n_mtp) PUT("nextn_predict_layers", s->n_mtp);
     PUT("context_length", 1024);
     PUT("embedding_length", s->d_model);
     int32_t n_kv[8], n_ff[8];

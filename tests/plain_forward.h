@@ -693,10 +693,65 @@ static inline void plain_streams(const plain *p, int pos, double *x) {
     for (int i = 0; i < d; i++) x[i] /= n;
 }
 
-static inline void plain_token(const plain *p, int id, int pos, double *logits) {
+static inline void plain_layer(const plain *p, int layer, int pos, double *x) {
     const fixture_spec *s = p->s;
     int d = s->d_model;
-    double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
+    double h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
+    norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
+    if (fixture_is_ff(s, layer)) {
+        (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
+    } else if (fixture_is_recurrent(s, layer)) {
+        (s->step_rank    ? plain_scan
+         : s->state_rows ? plain_mamba
+         : s->state_dim  ? plain_delta_net
+                         : plain_short_conv)(p, layer, pos, h, y);
+    } else {
+        (s->kv_rank ? plain_latent : plain_attention)(p, layer, pos, h, a);
+        multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
+                 s->n_head * (s->kv_rank ? s->head_dim_v : fixture_head_dim(s, layer)), a, y);
+    }
+    if (s->both) plain_mamba(p, layer, pos, h, a);
+    for (int i = 0; s->both && i < d; i++) y[i] += a[i];
+    if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
+    for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
+    if (s->ff_every) return;
+    bool renamed = s->oai || (s->state_dim && !s->state_rows);
+    const char *ffn_norm = s->both   ? "ffn_norm"
+                           : renamed ? "post_attention_norm.weight"
+                                     : "ffn_norm.weight";
+    if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
+    if (s->branches)
+        plain_branches(p, layer, x, h, y);
+    else
+        (fixture_has_experts(s, layer) ? plain_experts : plain_feed_forward)(p, layer, h, y);
+    if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
+    for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
+    if (fixture_is_gemma4(s)) plain_end_layer(p, layer, x);
+}
+
+/* The first block after the layers: the token and the normed state before it, which becomes the block's
+ * own. */
+static inline void plain_mtp(const plain *p, int id, int pos, double *state, double *logits) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, block = s->n_layer;
+    double pair[2 * MAX_DIM], x[MAX_DIM];
+    const double *own = weights(p, block, "nextn.embed_tokens.weight");
+    const double *head = weights(p, block, "nextn.shared_head_head.weight");
+    const double *table = own ? own : weights(p, -1, "token_embd.weight");
+    if (!head) head = weights(p, -1, s->tied ? "token_embd.weight" : "output.weight");
+    norm(table + id * d, weights(p, block, "nextn.enorm.weight"), d, pair);
+    norm(state, weights(p, block, "nextn.hnorm.weight"), d, pair + d);
+    multiply(weights(p, block, "nextn.eh_proj.weight"), NULL, d, 2 * d, pair, x);
+    plain_layer(p, block, pos, x);
+    norm(x, weights(p, block, "nextn.shared_head_norm.weight"), d, state);
+    multiply(head, NULL, s->n_vocab, d, state, logits);
+}
+
+/* Out: the normed state, and the logits after it. */
+static inline void plain_token_state(const plain *p, int id, int pos, double *x, double *logits) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model;
+    double y[MAX_DIM];
     for (int i = 0; i < d; i++) {
         x[i] = weights(p, -1, "token_embd.weight")[id * d + i] *
                (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n") ? sqrt(d)
@@ -704,39 +759,7 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
     }
     plain_make_inputs(p, id, x);
     if (s->n_stream) plain_streams(p, pos, x);
-    for (int layer = 0; layer < s->n_layer && !s->n_stream; layer++) {
-        norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
-        if (fixture_is_ff(s, layer)) {
-            (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
-        } else if (fixture_is_recurrent(s, layer)) {
-            (s->step_rank    ? plain_scan
-             : s->state_rows ? plain_mamba
-             : s->state_dim  ? plain_delta_net
-                             : plain_short_conv)(p, layer, pos, h, y);
-        } else {
-            (s->kv_rank ? plain_latent : plain_attention)(p, layer, pos, h, a);
-            multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"),
-                     d, s->n_head * (s->kv_rank ? s->head_dim_v : fixture_head_dim(s, layer)), a,
-                     y);
-        }
-        if (s->both) plain_mamba(p, layer, pos, h, a);
-        for (int i = 0; s->both && i < d; i++) y[i] += a[i];
-        if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
-        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        if (s->ff_every) continue;
-        bool renamed = s->oai || (s->state_dim && !s->state_rows);
-        const char *ffn_norm = s->both   ? "ffn_norm"
-                               : renamed ? "post_attention_norm.weight"
-                                         : "ffn_norm.weight";
-        if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
-        if (s->branches)
-            plain_branches(p, layer, x, h, y);
-        else
-            (fixture_has_experts(s, layer) ? plain_experts : plain_feed_forward)(p, layer, h, y);
-        if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
-        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        if (fixture_is_gemma4(s)) plain_end_layer(p, layer, x);
-    }
+    for (int layer = 0; layer < s->n_layer && !s->n_stream; layer++) plain_layer(p, layer, pos, x);
     const double *last = weights(p, -1, "output_norm.weight");
     layer_norm(s, x, last ? last : weights(p, -1, "token_embd_norm.weight"), d, x);
     if (p->hidden) {
@@ -753,6 +776,11 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
         logits[i] *= scale_of(s, 3);
     for (int i = 0; is_arch(s, "gemma2", "gemma3n") && i < s->n_vocab; i++)
         logits[i] = 30.0 * tanh(logits[i] / 30.0);
+}
+
+static inline void plain_token(const plain *p, int id, int pos, double *logits) {
+    double x[MAX_DIM];
+    plain_token_state(p, id, pos, x, logits);
 }
 
 #endif

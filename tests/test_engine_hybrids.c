@@ -19,8 +19,9 @@
 
 enum { PAGE = KT__PAGE_POS, MAX_IDS = 900, N_PREDICT = 14, TURNS = 10 };
 
-static const char *const presets[] = {"tiny-lfm2",     "tiny-qwen35", "tiny-granitehybrid-dense",
-                                      "tiny-falconh1", "tiny-mamba2", "tiny-mamba"};
+static const char *const presets[] = {"tiny-lfm2",      "tiny-qwen35", "tiny-granitehybrid-dense",
+                                      "tiny-falconh1",  "tiny-mamba2", "tiny-mamba",
+                                      "tiny-qwen35-mtp"};
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
 static char path[256];
@@ -453,6 +454,67 @@ static void test_speculation_and_suspension(void **state) {
     }
 }
 
+/* The model's own block proposes: answers are as without, and where it agrees with the layers, all that it
+ * proposes of the most likely tokens is right. Returns the share of what was right. */
+static double drafted_by_own_block(world *w, bool eager, float temperature, int32_t n_predict) {
+    enum { N = 3 };
+    static answer plain[N], drafted[N];
+    int n_drafted = 0, n_accepted = 0;
+    for (int draft = 0; draft < 2; draft++) {
+        kt_engine_params ep = {.n_parallel = N, .n_ctx = 512, .n_draft = draft ? 4 : -1};
+        ep.draft_from = KT_DRAFT_MODEL;
+        open_engine(w, &ep);
+        if (draft) kt__speculator_set_eager(w->engine->speculator, eager);
+        for (int i = 0; i < N; i++) {
+            talk t = begin_talk(w);
+            t.seed = 90 + (uint32_t)i;
+            add_message(&t, 90 + i);
+            begin_answer(&t);
+            kt_request_params r = kt_request_params_default();
+            r.ids = t.ids;
+            r.n_ids = (size_t)t.n;
+            r.n_logprobs = 5;
+            r.gen.n_predict = n_predict;
+            r.gen.ignore_eog = true;
+            r.gen.sampling.temperature = temperature;
+            r.gen.sampling.seed = (uint64_t)i;
+            submit_request(w, &r, draft ? &drafted[i] : &plain[i]);
+        }
+        run_to_end(w, false);
+        close_engine(w);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(plain[i].n_tokens, n_predict);
+        assert_memory_equal(plain[i].ids, drafted[i].ids, sizeof plain[i].ids);
+        assert_memory_equal(plain[i].logprob, drafted[i].logprob, sizeof plain[i].logprob);
+        n_drafted += drafted[i].report.n_drafted;
+        n_accepted += drafted[i].report.n_accepted;
+    }
+    if (eager) assert_true(n_drafted > n_predict);
+    return n_drafted ? (double)n_accepted / n_drafted : 0.0;
+}
+
+static void test_own_block(void **state) {
+    (void)state;
+    static const char *const own[] = {"tiny-qwen35-mtp", "tiny-qwen35moe-mtp",
+                                      "tiny-deepseek2-mtp"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        world w;
+        char agreeing[64];
+        open_world(&w, own[i]);
+        assert_true(drafted_by_own_block(&w, true, 0.0f, 60) < 0.5);
+        (void)drafted_by_own_block(&w, false, 0.4f, 60);
+        close_world(&w);
+        snprintf(agreeing, sizeof agreeing, "%s --mtp-agrees", own[i]);
+        open_world(&w, agreeing);
+        assert_true(drafted_by_own_block(&w, true, 0.0f, 60) > 0.99);
+        double drawn = drafted_by_own_block(&w, true, 0.8f, 60);
+        print_message("%s: %.3f of what it proposed were right\n", own[i], drawn);
+        assert_true(drawn > 0.1 && drawn < 1.0);
+        close_world(&w);
+    }
+}
+
 /* ---- choices, and the plan ---- */
 
 static void test_choices_share_the_prompt(void **state) {
@@ -495,6 +557,17 @@ static void test_states_are_planned(void **state) {
     assert_true(few.state_bytes > 0 && many.state_bytes > few.state_bytes);
     assert_true(few.total_bytes >= few.state_bytes + few.kv_bytes);
     close_world(&w);
+    /* keys and values of a block that proposes, where it may */
+    open_world(&w, "tiny-qwen35-mtp");
+    MUST(kt_engine_plan(w.model, &ep, &few, &err));
+    ep.n_draft = 3;
+    MUST(kt_engine_plan(w.model, &ep, &many, &err));
+    assert_int_equal(few.kv_draft_bytes, 0);
+    assert_true(many.kv_draft_bytes > 0 && many.kv_bytes > few.kv_bytes);
+    ep.draft_from = KT_DRAFT_TEXT;
+    MUST(kt_engine_plan(w.model, &ep, &many, &err));
+    assert_int_equal(many.kv_draft_bytes, 0);
+    close_world(&w);
 }
 
 static void test_where_snapshots_are_kept(void **state) {
@@ -515,6 +588,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_snapshots_are_kept),
         cmocka_unit_test(test_states_are_planned),
+        cmocka_unit_test(test_own_block),
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_speculation_and_suspension),

@@ -79,6 +79,7 @@ static const fixture fixtures[] = {
     {"tiny-qwen35", "q4_k_m"},
     {"tiny-qwen35", "q8_0"},
     {"tiny-qwen35moe", "q4_k_m"},
+    {"tiny-qwen35-mtp", "q4_k_m"},
     {"tiny-qwen3next", "q4_k_m"},
     {"tiny-lfm2moe", "q4_k_m"},
     {"tiny-granitemoe", "q4_k_m"},

@@ -726,6 +726,66 @@ static const fixture_spec specs[] = {
      .shares_normed = true,
      .n_group = 4,
      .n_group_used = 2},
+    {.arch = "qwen35",
+     .n_layer = 4,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_rot = 8,
+     .n_vocab = 37,
+     .tied = true,
+     .qk_norm = true,
+     .conv_width = 4,
+     .attention_every = 3,
+     .n_state_key = 2,
+     .n_state_value = 4,
+     .state_dim = 16,
+     .n_mtp = 1},
+    {.arch = "qwen35moe",
+     .n_layer = 3,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .conv_width = 2,
+     .attention_every = 2,
+     .n_state_key = 1,
+     .n_state_value = 3,
+     .state_dim = 32,
+     .n_expert = 6,
+     .n_used = 2,
+     .ff_expert = 40,
+     .ff_shared = 24,
+     .n_mtp = 1,
+     .mtp_ends = true},
+    {.arch = "deepseek2",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 3,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_rot = 4,
+     .kv_rank = 40,
+     .head_dim_v = 20,
+     .q_rank = 24,
+     .n_vocab = 37,
+     .n_expert = 8,
+     .n_used = 3,
+     .ff_expert = 40,
+     .ff_shared = 40,
+     .shared_whole = true,
+     .gating = 2,
+     .pick_bias = true,
+     .shares_normed = true,
+     .n_group = 4,
+     .n_group_used = 2,
+     .n_mtp = 1},
 };
 
 /* ---- the library ---- */
@@ -769,9 +829,11 @@ static void lib_start(lib *l) {
     assert_int_equal(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), KT_OK);
     assert_int_equal(kt__pool_create(2, &l->pool, &err), KT_OK);
     kt__kv_shape shape = kt__net_kv_shape(l->net);
+    shape.n_layer += l->net->mtp != NULL;
     assert_int_equal(kt__kv_create(&shape, 16, &l->kv, &err), KT_OK);
     assert_int_equal(kt__kv_table_init(&l->table, 128, &err), KT_OK);
-    kt__fwd_params fp = {.n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128};
+    kt__fwd_params fp = {
+        .n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128, .mtp = l->net->mtp != NULL};
     assert_int_equal(kt__fwd_create(l->net, l->pool, kernels, &fp, &l->fwd, &err), KT_OK);
 }
 
@@ -781,8 +843,14 @@ static kt_status lib_run(lib *l, const int32_t *ids, int n, kt_error *err) {
     for (int i = 0; i < n; i++) rows[i] = i;
     assert_int_equal(kt__kv_table_grow(l->kv, &l->table, 0, n, err), KT_OK);
     kt__seg seg = {.table = &l->table, .n_tok = n};
-    kt__batch batch = {
-        .n_tok = n, .ids = ids, .segs = &seg, .n_seg = 1, .out_rows = rows, .n_out = n};
+    const float *before = NULL;
+    kt__batch batch = {.n_tok = n,
+                       .ids = ids,
+                       .segs = &seg,
+                       .n_seg = 1,
+                       .out_rows = rows,
+                       .n_out = n,
+                       .before = &before};
     kt__stop_at stop = {.deadline_us = INT64_MAX};
     kt__fwd_begin(l->fwd, &batch, l->kv, 2);
     bool done = false;
@@ -814,6 +882,80 @@ static void test_forward_is_right(void **state) {
                          want[i]);
             }
         }
+    }
+    for (int t = 0; t < p.n; t++) free(p.data[t]);
+    lib_close(&l);
+}
+
+/* n rows from position pos on, of the layers or (one row) of the block, after the state before them. */
+static void run_from(lib *l, const int32_t *ids, int pos, int n, const float *before, bool block) {
+    kt_error err;
+    int32_t last = n - 1;
+    bool done = false;
+    kt__seg seg = {.table = &l->table, .pos0 = pos, .n_tok = n};
+    kt__batch batch = {.n_tok = n,
+                       .ids = ids,
+                       .segs = &seg,
+                       .n_seg = 1,
+                       .out_rows = &last,
+                       .n_out = 1,
+                       .before = &before,
+                       .mtp = block};
+    kt__seg_state after = {n, l->table.next};
+    kt__stop_at stop = {.deadline_us = INT64_MAX};
+    if (!block && kt__kv_has_states(l->kv)) {
+        assert_int_equal(kt__kv_table_grow(l->kv, &l->table, pos, pos + n, &err), KT_OK);
+        after.piece = l->table.next;
+        l->table.next = KT__NO_STATE;
+        seg.states = &after;
+        seg.n_states = 1;
+    }
+    kt__fwd_begin(l->fwd, &batch, l->kv, 2);
+    if (kt__fwd_run(l->fwd, &stop, &done, &err) != KT_OK) fail_msg("%s", err.message);
+    assert_true(done);
+    if (seg.n_states) kt__kv_table_set_state(l->kv, &l->table, after.piece, pos + n);
+}
+
+static void expect_near(const fixture_spec *s, const float *got, const double *want, int depth) {
+    for (int i = 0; i < s->n_vocab; i++)
+        if (fabs((double)got[i] - want[i]) > 4e-3 * (1.0 + fabs(want[i])))
+            fail_msg("%s: proposal %d, logit %d is %g, expected %g", s->arch, depth, i,
+                     (double)got[i], want[i]);
+}
+
+/* The block's keys and values of two batches, and what it proposes after them, each proposal from its own
+ * state. */
+static void test_proposals_are_right(void **state) {
+    enum { FIRST = 40, ALL = 57, DEPTH = 3 };
+    static double want[MAX_DIM];
+    const fixture_spec *s = *state;
+    kt_error err;
+    lib l;
+    plain p;
+    int32_t ids[N_TOK];
+    double x[MAX_DIM] = {0}, before[MAX_DIM] = {0};
+    float carry[MAX_DIM];
+    size_t bytes = (size_t)s->d_model * sizeof *carry;
+    for (int i = 0; i < N_TOK; i++) ids[i] = (i * 7 + 3) % s->n_vocab;
+    if (lib_bind(s, &l, &err) != KT_OK) fail_msg("%s", err.message);
+    lib_start(&l);
+    assert_int_equal(kt__kv_table_grow(l.kv, &l.table, 0, N_TOK, &err), KT_OK);
+    run_from(&l, ids, 0, FIRST, NULL, false);
+    memcpy(carry, kt__fwd_state(l.fwd, FIRST - 1), bytes);
+    run_from(&l, ids + FIRST, FIRST, ALL - FIRST, carry, false);
+    memcpy(carry, kt__fwd_state(l.fwd, ALL - FIRST - 1), bytes);
+    plain_init(&p, s);
+    p.f16_kv = true;
+    for (int t = 0; t < ALL; t++) {
+        plain_mtp(&p, ids[t], t, before, want); /* its keys and values */
+        plain_token_state(&p, ids[t], t, x, want);
+        memcpy(before, x, sizeof x);
+    }
+    for (int i = 0; i < DEPTH; i++) {
+        run_from(&l, &ids[ALL + i], ALL + i, 1, carry, true);
+        memcpy(carry, kt__fwd_hidden(l.fwd, 0), bytes);
+        plain_mtp(&p, ids[ALL + i], ALL + i, before, want);
+        expect_near(s, kt__fwd_logits(l.fwd, 0), want, i);
     }
     for (int t = 0; t < p.n; t++) free(p.data[t]);
     lib_close(&l);
@@ -1208,8 +1350,9 @@ static void test_rope_scaling(void **state) {
 }
 
 int main(void) {
-    enum { N = sizeof specs / sizeof specs[0] };
-    struct CMUnitTest tests[N + 8] = {
+    enum { N = sizeof specs / sizeof specs[0], N_MTP = 3 };
+    int n_mtp = 0;
+    struct CMUnitTest tests[N + 8 + N_MTP] = {
         [N + 7] = cmocka_unit_test(test_suppressed_tokens_are_impossible),
         [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
         [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
@@ -1225,6 +1368,10 @@ int main(void) {
             void *out;
         } arg = {.in = &specs[i]};
         tests[i] = (struct CMUnitTest){specs[i].arch, test_forward_is_right, NULL, NULL, arg.out};
+        if (specs[i].n_mtp)
+            tests[N + 8 + n_mtp++] = (struct CMUnitTest){specs[i].arch, test_proposals_are_right,
+                                                         NULL, NULL, arg.out};
     }
+    assert_int_equal(n_mtp, N_MTP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

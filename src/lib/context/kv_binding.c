@@ -43,7 +43,8 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *ada
     uint8_t *at = out + KT_FINGERPRINT_BYTES;
     binding_put(&at, KENTANG_NUMERICS, 4);
     binding_put(&at, kv_type_id(&engine->params), 4);
-    binding_put(&at, (uint64_t)hp->n_layer, 4);
+    binding_put(&at, (uint64_t)hp->n_layer, 2);
+    binding_put(&at, kt__engine_uses_mtp(engine->model, &engine->params), 2);
     binding_put(&at, (uint64_t)hp->n_head_kv, 4);
     binding_put(&at, (uint64_t)hp->head_dim_k, 4);
     binding_put(&at, (uint64_t)hp->head_dim_v, 4);

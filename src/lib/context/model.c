@@ -313,10 +313,16 @@ static void take_own_heads(const kt_model *model, kt__kv_shape *shape) {
     shape->other.n = kt__division_heads_of(split, n_head, shape->other.n, split->rank).n_kv;
 }
 
+bool kt__engine_uses_mtp(const kt_model *model, const kt_engine_params *params) {
+    bool wanted = params->n_draft > 0 && !params->draft && params->draft_from != KT_DRAFT_TEXT;
+    return model->net->mtp && wanted && !kt__ctx_split(model->ctx);
+}
+
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
     static const kt__kv_form forms[KT_KV_TYPES] = {
         [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8, [KT_KV_Q4_0] = KT__KV_Q4};
     kt__kv_shape shape = kt__model_kv_shape(model);
+    shape.n_layer += kt__engine_uses_mtp(model, params);
     shape.k_form = forms[params->kv_keys];
     shape.v_form = forms[params->kv_values];
     if (kt__ctx_split(model->ctx)) take_own_heads(model, &shape);

@@ -143,13 +143,16 @@ struct kt_request {
 };
 
 /* What the draft model has followed of an answer's text: tokens [begin, n_done), in its own
- * positions from 0. */
+ * positions from 0; and what the model's own block begins with. */
 typedef struct kt__draft_seq {
     kt__kv_table table;
     int32_t begin, n_done;
     /* with recurrent layers: the piece of the state after the first n_base, none of which is a
      * proposal, and a reference */
     int32_t base, n_base;
+    /* [d_model] where the model's own block proposes: its state after n_hidden positions */
+    float *hidden;
+    int32_t n_hidden;
     double right; /* share of its proposals that were right */
 } kt__draft_seq;
 

@@ -186,6 +186,7 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .state_bytes = engine->plan.state_bytes,
         .kv_tail = p->kv_tail,
         .n_f16_layers = engine->plan.n_f16_layers,
+        .kv_draft_bytes = engine->plan.kv_draft_bytes,
     };
 }
 

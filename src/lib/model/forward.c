@@ -1,6 +1,5 @@
 #include "model/forward.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,95 +7,11 @@
 #include "base/error.h"
 #include "host/pages.h"
 #include "model/encoder.h"
-#include "model/feed_forward.h"
+#include "model/head.h"
 #include "model/layer_inputs.h"
-#include "model/mixers.h"
+#include "model/layer_step.h"
+#include "model/mtp.h"
 #include "model/streams.h"
-#include "model/fwd_steps.h"
-
-/* ---- the end of a pass: logits of the rows that want them ---- */
-
-/* The batch's rows with adapters, as rows of those that are wanted. */
-static kt__lora_terms lora_of_head(kt__fwd *fwd) {
-    const kt__batch *b = &fwd->batch;
-    kt__lora_terms terms = {.rows = fwd->head_lora,
-                            .block = fwd->net->hp.n_layer,
-                            .u = kt__fwd_f32(fwd, KT__BUF_LORA_U)};
-    int at = 0;
-    for (int g = 0; g < b->n_lora; g++) {
-        kt__lora_rows rows = b->lora[g];
-        int end = rows.row0 + rows.n_tok;
-        while (at < b->n_out && b->out_rows[at] < rows.row0) at++;
-        rows.row0 = at;
-        while (at < b->n_out && b->out_rows[at] < end) at++;
-        rows.n_tok = at - rows.row0;
-        if (rows.n_tok > 0) fwd->head_lora[terms.n_rows++] = rows;
-    }
-    return terms;
-}
-
-/* What adapters add to the normed hidden state itself. */
-static void adapt_hidden(kt__fwd *fwd, const kt__lora_terms *lora, float *rows) {
-    int n_out = fwd->batch.n_out, d_model = fwd->net->hp.d_model;
-    if (!kt__lora_has_input(lora, KT__INPUT_HIDDEN)) return;
-    kt__acts acts = {.n_tok = n_out, .n_col = d_model};
-    kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
-    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
-    fwd->ops->lora_down(fwd->dev, &acts, lora, KT__INPUT_HIDDEN);
-    fwd->ops->lora_up(fwd->dev, lora, KT__SITE_HIDDEN, d_model, n_out, rows);
-}
-
-/* rows[n_out] against the head. */
-static void head_product(kt__fwd *fwd, kt__lora_terms *lora, const float *rows) {
-    const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *head = &fwd->net->head;
-    int n_out = fwd->batch.n_out;
-    bool adapted = kt__lora_has_input(lora, KT__INPUT_HEAD);
-    kt__acts acts = kt__fwd_acts(fwd, n_out, hp->d_model, &head, 1);
-    if (adapted) kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
-    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
-    lora->acts = &acts;
-    fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, adapted ? lora : NULL,
-                     KT__SITE_HEAD, kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
-}
-
-/* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and
- * multiplied. */
-static kt_status run_head(kt__fwd *fwd, kt_error *err) {
-    const kt__hparams *hp = &fwd->net->hp;
-    const kt__batch *b = &fwd->batch;
-    size_t d = (size_t)hp->d_model;
-    float *x = kt__fwd_f32(fwd, KT__BUF_X), *rows = kt__fwd_f32(fwd, KT__BUF_TMP),
-          *logits = kt__fwd_f32(fwd, KT__BUF_LOGITS);
-    if (b->n_out == 0) return KT_OK;
-    if (hp->n_stream) kt__streams_merge(fwd);
-    for (int i = 0; i < b->n_out; i++) {
-        memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
-    }
-    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, rows, b->n_out, hp->d_model);
-    bool finite = fwd->net->out_norm ? fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm,
-                                                          hp->norm_eps, b->n_out, hp->d_model, rows)
-                                     : fwd->ops->finite(fwd->dev, rows, b->n_out, hp->d_model);
-    if (!finite) {
-        return kt__fwd_fail(fwd, "the head, after the last", err);
-    }
-    kt__lora_terms lora = lora_of_head(fwd);
-    adapt_hidden(fwd, &lora, rows);
-    for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
-        fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
-    }
-    if (b->no_head) return KT_OK;
-    head_product(fwd, &lora, rows);
-    int64_t n_logits = (int64_t)b->n_out * hp->n_vocab;
-    if (hp->logit_scale != 1.0f) fwd->ops->scale(fwd->dev, logits, n_logits, hp->logit_scale);
-    if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);
-    if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
-        return kt__fwd_fail(fwd, "the logits, after the last", err);
-    for (int row = 0; row < b->n_out; row++, logits += hp->n_vocab)
-        for (size_t i = 0; i < fwd->net->n_suppressed; i++)
-            logits[fwd->net->suppressed[i]] = -INFINITY;
-    return KT_OK;
-}
 
 static int max_int(int a, int b) {
     return a > b ? a : b;
@@ -116,10 +31,11 @@ static int ff_cols(const kt__hparams *hp) {
     return max_int(dense, hp->d_ff_shared);
 }
 
-/* Of what a layer's products read but down. */
+/* Of what a layer's products read but down, and a block that proposes. */
 static int longest_input(const kt__hparams *hp) {
     int other = max_int(hp->q_rank, hp->d_layer_input);
-    return whole_blocks(max_int(hp->d_model, max_int(other, kt__hparams_mixed(hp))));
+    int own = hp->n_mtp ? 2 * hp->d_model : hp->d_model;
+    return whole_blocks(max_int(own, max_int(other, kt__hparams_mixed(hp))));
 }
 
 static int longest_row(const kt__hparams *hp) {
@@ -154,6 +70,14 @@ static void plan_latent(const kt__hparams *hp, size_t n, size_t *bytes) {
     bytes[KT__BUF_Q_ROWS] = bytes[KT__BUF_Q];
     bytes[KT__BUF_K_ROWS] = bytes[KT__BUF_LATENT] = (size_t)hp->head_dim_k * row;
     bytes[KT__BUF_V_ROWS] = (size_t)hp->kv_rank * row;
+}
+
+/* A block that proposes puts its pairs and the states that they are made of where the mixer's rows
+ * are at other times. */
+static void plan_mtp(const kt__hparams *hp, size_t n, size_t *bytes) {
+    size_t row = n * (size_t)hp->d_model * sizeof(float);
+    if (bytes[KT__BUF_MIX_IN] < 2 * row) bytes[KT__BUF_MIX_IN] = 2 * row;
+    if (bytes[KT__BUF_ATTN] < row) bytes[KT__BUF_ATTN] = row;
 }
 
 /* Rows of activations that mean one token's: with KT__F_LATENT, one for each head. */
@@ -200,6 +124,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[KT__BUF_V_ROWS] = bytes[KT__BUF_LATENT] = 0;
     plan_recurrent(net, n, bytes);
     plan_latent(hp, n, bytes);
+    if (p->mtp) plan_mtp(hp, n, bytes);
     bytes[KT__BUF_LORA_U] = n * KT__LORA_U_MAX * f;
     bytes[KT__BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
@@ -288,6 +213,10 @@ float *kt__fwd_logits(const kt__fwd *fwd, int i) {
     return kt__fwd_f32(fwd, KT__BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
 }
 
+const float *kt__fwd_state(const kt__fwd *fwd, int row) {
+    return kt__mtp_states(fwd) + (size_t)row * (size_t)fwd->net->hp.d_model;
+}
+
 /* The head's rows stay where it took them from: nothing after it uses that buffer. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i) {
     return kt__fwd_f32(fwd, KT__BUF_TMP) + (size_t)i * (size_t)fwd->net->hp.d_model;
@@ -314,23 +243,6 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
-static void rotate_batch(kt__fwd *fwd) {
-    const kt__hparams *hp = &fwd->net->hp;
-    size_t n_rot = (size_t)hp->rope.n_rot, local_n_rot = (size_t)hp->rope.local_n_rot;
-    for (int s = 0; s < fwd->batch.n_seg; s++) {
-        const kt__seg *seg = &fwd->batch.segs[s];
-        for (int i = 0; i < seg->n_tok; i++) {
-            size_t row = (size_t)(seg->row0 + i);
-            kt__rope_fill(&fwd->rope, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS) + row * n_rot);
-            if (hp->temperature > 0.0f)
-                kt__fwd_f32(fwd, KT__BUF_Q_SCALE)[row] = kt__rope_query_scale(hp, seg->pos0 + i);
-            if (!fwd->has_local) continue;
-            kt__rope_fill(&fwd->rope_local, seg->pos0 + i,
-                          kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + row * local_n_rot);
-        }
-    }
-}
-
 static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
@@ -340,35 +252,25 @@ static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
         (void)kt__encoder_embed(fwd->dev, &fwd->net->tables, fwd->batch.segs, fwd->batch.n_seg,
                                 hp->norm_eps, fwd->batch.n_tok, hp->d_model, fwd->table_ids,
                                 kt__fwd_f32(fwd, KT__BUF_TMP), kt__fwd_f32(fwd, KT__BUF_X));
-    rotate_batch(fwd);
+    kt__fwd_rotate(fwd);
     kt_status status = hp->d_layer_input ? kt__layer_inputs_make(fwd, err) : KT_OK;
     if (hp->n_stream) kt__streams_make(fwd);
     return status;
 }
 
-static const kt__mixer *const mixers[] = {
-#define X(kind, row) [KT__MIX_##kind] = &kt__mix_##row,
-#include "model/mixers.def"
-#undef X
-};
-
-static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
-    const kt__layer *layer = &fwd->net->layers[fwd->layer];
-    const kt__mixer *mixer = mixers[layer->mixer];
-    bool streams = fwd->net->hp.n_stream > 0;
+/* The head, and after it what proposals need. */
+static kt_status run_end(kt__fwd *fwd, kt_error *err) {
+    const kt__net *net = fwd->net;
+    const kt__head head = {net->out_norm, &net->head, net->head_bias};
     kt_status status = KT_OK;
-    if (streams && fwd->part == KT__PART_INPUT) status = kt__streams_begin(fwd, layer, err);
-    if (status != KT_OK) return status;
-    switch (fwd->part) {
-    case KT__PART_INPUT: return mixer->input(fwd, layer, err);
-    case KT__PART_MIX: mixer->mix(fwd, layer); return KT_OK;
-    case KT__PART_OUT:
-        status = mixer->out(fwd, layer, err);
-        if (streams && status == KT_OK) kt__streams_join(fwd);
-        return status;
-    case KT__PART_FF: return kt__ff_up(fwd, layer, err);
-    default: return kt__ff_down(fwd, layer, err);
+    if (fwd->layer == net->hp.n_layer) {
+        status = kt__head_run(fwd, &head, err);
+        kt__fwd_lap(fwd, KT_PROFILE_HEAD);
+    } else {
+        kt__mtp_fill(fwd);
     }
+    fwd->layer++;
+    return status;
 }
 
 /* The next part of a layer, the embedding, or the head; moves the cursor. */
@@ -379,14 +281,9 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
         fwd->layer++;
         return embedded;
     }
-    if (fwd->layer == fwd->net->hp.n_layer) {
-        kt_status done = run_head(fwd, err);
-        kt__fwd_lap(fwd, KT_PROFILE_HEAD);
-        fwd->layer++;
-        return done;
-    }
+    if (fwd->layer >= fwd->net->hp.n_layer) return run_end(fwd, err);
     kt__profile_layer(fwd->profile, fwd->layer + 1);
-    kt_status status = layer_step(fwd, err);
+    kt_status status = kt__layer_step(fwd, &fwd->net->layers[fwd->layer], fwd->part, err);
     kt__profile_layer(fwd->profile, 0);
     if (++fwd->part == KT__PARTS) {
         fwd->part = KT__PART_INPUT;
@@ -471,8 +368,10 @@ static next_step step_of_all(const kt__fwd *fwd, const kt__stop_at *stop, next_s
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     bool timed = stop->deadline_us != INT64_MAX, any = false;
     int64_t now_us = timed ? kt__now_us() : 0;
-    *done = false;
-    for (; fwd->layer <= fwd->net->hp.n_layer; any = true) {
+    int last = fwd->net->hp.n_layer + (fwd->params.mtp ? 1 : 0);
+    *done = fwd->batch.mtp;
+    if (fwd->batch.mtp) return kt__mtp_run(fwd, err);
+    for (; fwd->layer <= last; any = true) {
         next_step step = step_here(fwd, stop, any, now_us);
         if (fwd->params.split) step = step_of_all(fwd, stop, step);
         if (step == STEP_CANCEL) return kt__fail(err, KT_E_CANCELLED, "cancelled");

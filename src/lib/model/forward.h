@@ -54,5 +54,8 @@ int64_t kt__fwd_take_lora_ns(kt__fwd *fwd);
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
 /* [d_model] of the same row: the normed state that the head took; as long. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i);
+/* [d_model] of any row, with kt__fwd_params.mtp: the normed state, without what adapters and hooks make
+ * of it; as long. */
+const float *kt__fwd_state(const kt__fwd *fwd, int row);
 
 #endif

@@ -14,6 +14,7 @@ typedef struct kt__fwd_params {
     int n_out_max;       /* rows of a batch whose logits are wanted */
     int64_t n_ctx;       /* positions of a sequence */
     bool keys_quantised; /* of the store that batches will use */
+    bool mtp; /* the block that proposes tokens is kept up, and the store has its layer */
     bool exact;
     bool plain_attention; /* over a store of f16 */
     const kt__blas *blas; /* or NULL; outlives the pass */
@@ -45,6 +46,10 @@ typedef struct kt__batch {
     const kt__lora_rows *lora;
     int n_lora;   /* at most n_seg */
     bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
+    /* With kt__fwd_params.mtp: the normed state of the position before each segment, [n_seg] of
+     * [d_model]; NULL where nobody knows it. */
+    const float *const *before;
+    bool mtp; /* rows are of the block that proposes, one a segment, without adapters */
 } kt__batch;
 
 #endif

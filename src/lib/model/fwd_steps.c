@@ -53,6 +53,23 @@ kt_status kt__fwd_fail(const kt__fwd *fwd, const char *where, kt_error *err) {
         where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
 }
 
+void kt__fwd_rotate(kt__fwd *fwd) {
+    const kt__hparams *hp = &fwd->net->hp;
+    size_t n_rot = (size_t)hp->rope.n_rot, local_n_rot = (size_t)hp->rope.local_n_rot;
+    for (int s = 0; s < fwd->batch.n_seg; s++) {
+        const kt__seg *seg = &fwd->batch.segs[s];
+        for (int i = 0; i < seg->n_tok; i++) {
+            size_t row = (size_t)(seg->row0 + i);
+            kt__rope_fill(&fwd->rope, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS) + row * n_rot);
+            if (hp->temperature > 0.0f)
+                kt__fwd_f32(fwd, KT__BUF_Q_SCALE)[row] = kt__rope_query_scale(hp, seg->pos0 + i);
+            if (!fwd->has_local) continue;
+            kt__rope_fill(&fwd->rope_local, seg->pos0 + i,
+                          kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + row * local_n_rot);
+        }
+    }
+}
+
 static bool add_product(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
                         const float *post_norm, const kt__lora_terms *lora, kt__lora_site site,
                         kt_profile_part part) {

@@ -75,6 +75,7 @@ struct kt__fwd {
     kt__lora_rows *head_lora; /* [n_tok_max] the batch's, as rows of those that are wanted */
     int layer;                /* cursor: -1 before the embedding, n_layer before the head */
     kt__layer_part part;
+    bool keys_alone;                /* of the layer at hand: no queries */
     int64_t part_us[KT__PARTS];     /* of the layer before; 0: not measured */
     int64_t part_sum_us[KT__PARTS]; /* of all layers, */
     int n_timed[KT__PARTS];         /* so many */
@@ -114,6 +115,8 @@ const kt__lora_terms *kt__fwd_lora(kt__fwd *fwd, kt__net_input input, const kt__
 
 /* ---- blocks ---- */
 
+/* The rotations of the batch's positions. */
+void kt__fwd_rotate(kt__fwd *fwd);
 /* x, through the pre-norm where the architecture has one, as activations; false: not finite. */
 bool kt__fwd_block_input(kt__fwd *fwd, const float *norm, kt__acts *acts);
 /* Shows them to who wants to see them. */

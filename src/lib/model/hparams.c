@@ -64,9 +64,10 @@ static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error 
 static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) {
     hp->n_layer = (int)kt__key_int(r, "block_count", true, 0, 1, KT__MAX_LAYERS);
     if (hp->features & (KT__F_DELTA | KT__F_LATENT) && r->status == KT_OK)
-        hp->n_extra = (int)kt__key_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
-    hp->n_layer -= hp->n_extra;
-    hp->d_model = (int)kt__key_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
+        hp->n_mtp = (int)kt__key_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
+    hp->n_layer -= hp->n_mtp;
+    int most = hp->n_mtp ? KT__MAX_COL / 2 : KT__MAX_COL; /* a block's pairs are two rows long */
+    hp->d_model = (int)kt__key_int(r, "embedding_length", true, 0, 1, most);
     bool heads = !(hp->features & KT__F_NO_ATTENTION);
     hp->n_head = heads ? (int)kt__key_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS) : 1;
     kt__hparams_read_window(r, arch->window_period, hp);
@@ -364,7 +365,8 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer) {
     kt__features features = hp->features;
     if (hp->dense[layer]) features &= ~(KT__F_EXPERTS | KT__F_SHARED_EXPERT);
     if (layer > 0) features &= ~KT__F_EMBED_NORM; /* in place of the first layer's norm */
-    bool kept = hp->features & KT__F_STREAMS;     /* keys that no layer reads are in the file */
+    if (layer >= hp->n_layer) return features | KT__F_MTP;
+    bool kept = hp->features & KT__F_STREAMS; /* keys that no layer reads are in the file */
     if (layer >= hp->n_kv_own && !kept) features |= KT__F_SHARED_KV;
     return features;
 }

@@ -99,7 +99,9 @@ typedef uint64_t kt__features;
 #define KT__F_HEADS_NORMED \
     (UINT64_C(1) << 55) /* rotated q and k heads are normed, without weights */
 #define KT__F_WEIGHED_INPUT (UINT64_C(1) << 56) /* an expert's share is a factor of what it reads */
-#define KT__F_NEVER (UINT64_C(1) << 63)         /* no architecture requires the tensor */
+#define KT__F_MTP \
+    (UINT64_C(1) << 57) /* of a block after the layers, which proposes tokens: it reads pairs */
+#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -192,7 +194,7 @@ typedef struct kt__hparams {
     int step_rank;                  /* of what a token's steps are made of; with KT__F_SCAN */
     int state_dim;                  /* of its keys */
     int state_rows;                 /* of its values: rows of a head's state */
-    int n_extra;                    /* blocks of the file after the layers, which are not used */
+    int n_mtp; /* blocks of the file after the layers, of which the first proposes tokens */
     kt__rope_params rope;
 } kt__hparams;
 

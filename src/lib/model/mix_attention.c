@@ -46,7 +46,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         fwd->ops->lora_down(fwd->dev, acts, lora, KT__INPUT_ATTN);
         fwd->lora.acts = NULL;
     }
-    const float *gated = gated_rows(fwd, layer, acts, lora);
+    const float *gated = fwd->keys_alone ? NULL : gated_rows(fwd, layer, acts, lora);
     kt__qkv qkv = {
         .lora = lora,
         .wq = layer->wq,
@@ -64,6 +64,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .k_norm = layer->heads_norm ? layer->heads_norm : layer->t[KT__SLOT_ATTN_K_NORM].v,
         .v_norm = layer->v_norm,
         .q_alone = layer->shares_kv,
+        .kv_alone = fwd->keys_alone,
         .v_is_k = layer->v_is_k,
         .norm_rotated = hp->features & KT__F_NORM_ROTATED,
         .norm_eps = hp->norm_eps,

@@ -48,7 +48,7 @@ static void make_rows(kt__fwd *fwd, const kt__layer *layer) {
     const kt__hparams *hp = &fwd->net->hp;
     int n_rot = hp->rope.n_rot;
     float *plain = kt__fwd_f32(fwd, KT__BUF_MIX), *q_rows = kt__fwd_f32(fwd, KT__BUF_Q_ROWS);
-    const kt__latent latent = {.q = kt__fwd_f32(fwd, KT__BUF_MIX_IN),
+    const kt__latent latent = {.q = fwd->keys_alone ? NULL : kt__fwd_f32(fwd, KT__BUF_MIX_IN),
                                .c = kt__fwd_f32(fwd, KT__BUF_LATENT),
                                .norm = layer->t[KT__SLOT_LATENT_KV_NORM].v,
                                .eps = hp->norm_eps,
@@ -62,6 +62,7 @@ static void make_rows(kt__fwd *fwd, const kt__layer *layer) {
                                .k_rows = kt__fwd_f32(fwd, KT__BUF_K_ROWS),
                                .v_rows = kt__fwd_f32(fwd, KT__BUF_V_ROWS)};
     fwd->ops->latent(fwd->dev, &latent);
+    if (fwd->keys_alone) return;
     heads_product(fwd, &layer->t[KT__SLOT_LATENT_K_B].w, plain, q_rows + n_rot,
                   (size_t)hp->head_dim_k);
 }
@@ -70,6 +71,7 @@ static void store_rows(kt__fwd *fwd, const kt__layer *layer) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__acts rows = {.n_tok = fwd->batch.n_tok};
     const kt__qkv qkv = {
+        .kv_alone = fwd->keys_alone,
         .q_rows = kt__fwd_f32(fwd, KT__BUF_Q_ROWS),
         .k_rows = kt__fwd_f32(fwd, KT__BUF_K_ROWS),
         .v_rows = kt__fwd_f32(fwd, KT__BUF_V_ROWS),
@@ -101,7 +103,8 @@ static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err)
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
     project_acts(fwd, users[0], &acts, KT__BUF_LATENT);
-    if (!project_queries(fwd, layer, &acts)) return kt__fwd_fail(fwd, "the queries' norm", err);
+    if (!fwd->keys_alone && !project_queries(fwd, layer, &acts))
+        return kt__fwd_fail(fwd, "the queries' norm", err);
     make_rows(fwd, layer);
     store_rows(fwd, layer);
     kt__fwd_lap(fwd, KT_PROFILE_QKV);

@@ -267,8 +267,11 @@ static kt_status place_layer(const binder *b, int i) {
     size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
     bool both = layer->mixer == KT__MIX_BOTH;
     bool attends = layer->mixer == KT__MIX_ATTENTION || layer->mixer == KT__MIX_LATENT;
-    layer->shares_kv = i >= hp->n_kv_own;
-    if (layer->shares_kv)
+    bool proposes = i >= hp->n_layer;
+    layer->shares_kv = i >= hp->n_kv_own && !proposes;
+    if (proposes)
+        layer->kv_layer = net->n_kv_layer; /* after the others', in stores that have it */
+    else if (layer->shares_kv)
         read_again(net, layer, kt__hparams_kv_source(hp, i));
     else if (both || attends)
         layer->kv_layer = net->n_kv_layer++;
@@ -458,35 +461,47 @@ static kt_status place_factors(const binder *b, kt__layer *layer) {
     return kt__fail_nomem(b->err, "norms within blocks", (size_t)(n_attn + n_ff));
 }
 
+static kt_status bind_layer(const binder *b, int i) {
+    kt__net *net = b->net;
+    kt__layer *layer = &net->layers[i];
+    layer->mixer = mixer_of(&net->hp, i);
+    layer->sizes = kt__hparams_sizes(&net->hp, i);
+    layer->local = kt__hparams_is_local(&net->hp, i);
+    layer->rotated = kt__hparams_is_rotated(&net->hp, i);
+    for (int slot = 0; slot < KT__SLOT_COUNT; slot++) KT__STEP(bind_slot(b, i, (kt__slot)slot));
+    split_qkv(&net->hp, layer);
+    split_glu(&net->hp, layer);
+    find_ends(layer);
+    split_rest(layer);
+    place_alone(&net->hp, layer);
+    KT__STEP(split_experts(b, i));
+    KT__STEP(make_norms(b, i));
+    KT__STEP(place_factors(b, layer));
+    return place_layer(b, i);
+}
+
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
-    size_t n_tensors = kt__gguf_n_tensors(b->gguf);
-    if ((size_t)net->hp.n_layer >
-        n_tensors) /* nothing is reserved for layers that cannot be there */
+    size_t n_tensors = kt__gguf_n_tensors(b->gguf), n_layer = (size_t)net->hp.n_layer;
+    if (n_layer > n_tensors) /* nothing is reserved for layers that cannot be there */
         return kt__fail(b->err, KT_E_FORMAT, "%s: block_count is %d, and there are %zu tensors",
                         kt__gguf_path(b->gguf), net->hp.n_layer, n_tensors);
-    net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
+    net->layers = kt__arena_calloc(&net->arena, n_layer + 1, sizeof *net->layers);
     if (!net->layers)
-        return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
-    for (int i = 0; i < net->hp.n_layer; i++) {
-        net->layers[i].mixer = mixer_of(&net->hp, i);
-        net->layers[i].sizes = kt__hparams_sizes(&net->hp, i);
-        net->layers[i].local = kt__hparams_is_local(&net->hp, i);
-        net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
-        for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
-            kt_status status = bind_slot(b, i, (kt__slot)slot);
-            if (status != KT_OK) return status;
-        }
-        split_qkv(&net->hp, &net->layers[i]);
-        split_glu(&net->hp, &net->layers[i]);
-        find_ends(&net->layers[i]);
-        split_rest(&net->layers[i]);
-        place_alone(&net->hp, &net->layers[i]);
-        KT__STEP(split_experts(b, i));
-        KT__STEP(make_norms(b, i));
-        KT__STEP(place_factors(b, &net->layers[i]));
-        KT__STEP(place_layer(b, i));
-    }
+        return kt__fail_nomem(b->err, "the layers", (n_layer + 1) * sizeof *net->layers);
+    for (int i = 0; i < net->hp.n_layer; i++) KT__STEP(bind_layer(b, i));
+    return KT_OK;
+}
+
+/* Files may have the block's number and not its tensors, which only propose. */
+static kt_status bind_mtp(const binder *b) {
+    kt__net *net = b->net;
+    int i = net->hp.n_layer;
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s", i, slots[KT__SLOT_MTP_IN].name);
+    if (net->hp.n_mtp == 0 || !kt__gguf_find_tensor(b->gguf, name)) return KT_OK;
+    KT__STEP(bind_layer(b, i));
+    net->mtp = &net->layers[i];
     return KT_OK;
 }
 
@@ -653,7 +668,7 @@ static bool is_among(const char *name, const char *const *list, size_t n) {
 static const char *name_in_layer(const kt__hparams *hp, const char *name, int *layer) {
     char prefix[32];
     *layer = -1;
-    if (sscanf(name, "blk.%d.", layer) != 1 || *layer < 0 || *layer >= hp->n_layer + hp->n_extra)
+    if (sscanf(name, "blk.%d.", layer) != 1 || *layer < 0 || *layer >= hp->n_layer + hp->n_mtp)
         return NULL;
     int n = snprintf(prefix, sizeof prefix, "blk.%d.", *layer);
     return strncmp(name, prefix, (size_t)n) == 0 ? name + n : NULL;
@@ -676,7 +691,7 @@ bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {
     int layer;
     const char *rest = name_in_layer(hp, name, &layer);
     if (!rest) return false;
-    if (layer >= hp->n_layer) return true; /* a block that proposes tokens, and is not used */
+    if (layer >= hp->n_layer) return true; /* of a block that proposes tokens: no answer changes */
     if (IS_AMONG(rest, harmless_in_layer)) return true;
     if (layer >= hp->n_kv_own && IS_AMONG(rest, harmless_in_shared)) return true;
     for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
@@ -712,6 +727,13 @@ static uint64_t bytes_of_experts(const kt__net *net) {
     return sum * (uint64_t)net->hp.n_expert;
 }
 
+static bool is_of_mtp(const kt__hparams *hp, kt__str tensor) {
+    char name[96];
+    int layer;
+    snprintf(name, sizeof name, "%.*s", (int)(tensor.len < 80 ? tensor.len : 80), tensor.s);
+    return name_in_layer(hp, name, &layer) && layer >= hp->n_layer;
+}
+
 /* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head
  * too), and of experts those that it chooses. */
 static void count_bytes(kt__net *net, const kt__gguf *gguf) {
@@ -719,10 +741,11 @@ static void count_bytes(kt__net *net, const kt__gguf *gguf) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(gguf, i);
         net->n_params += t->n_elem;
         net->weight_bytes += t->size;
+        if (is_of_mtp(&net->hp, t->name)) net->mtp_bytes += t->size;
     }
     const kt__weight *table = &net->input_table;
     net->lookup_bytes = (uint64_t)table->row_bytes * (uint64_t)table->n_row;
-    net->decode_bytes = net->weight_bytes - net->lookup_bytes;
+    net->decode_bytes = net->weight_bytes - net->lookup_bytes - net->mtp_bytes;
     if (net->head.data != net->embed.data) {
         net->decode_bytes -= (uint64_t)net->embed.row_bytes * (uint64_t)net->embed.n_row;
     }
@@ -743,6 +766,7 @@ kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__
     KT__TRY(kt__hparams_read(gguf, params, &net->hp, err));
     KT__TRY(bind_globals(&b));
     KT__TRY(bind_layers(&b));
+    KT__TRY(bind_mtp(&b));
     KT__TRY(refuse_unused(&b));
     count_bytes(net, gguf);
     *out = net;

@@ -65,7 +65,8 @@ typedef struct kt__layer {
 
 typedef struct kt__net {
     kt__hparams hp;
-    kt__layer *layers; /* [hp.n_layer] */
+    kt__layer *layers;    /* [hp.n_layer], and the block of mtp */
+    const kt__layer *mtp; /* proposes tokens; NULL: the file has no such block */
     kt__weight embed, head;
     const float *out_norm, *head_bias; /* or NULL; head_bias: [n_vocab] */
     const float *ones;                 /* of a head's size, for norms without weights; or NULL */
@@ -79,7 +80,8 @@ typedef struct kt__net {
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
-    uint64_t expert_bytes; /* of weight_bytes: matrices of experts, */
+    uint64_t mtp_bytes;    /* of weight_bytes: blocks that propose tokens, */
+    uint64_t expert_bytes; /* matrices of experts, */
     uint64_t lookup_bytes; /* and a table of which tokens read a row each, and nothing the whole */
     int n_kv_layer;        /* layers with keys and values; */
     int n_kv_reread;       /* of the last ones: up to the first that further layers read again */

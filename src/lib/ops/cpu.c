@@ -105,7 +105,7 @@ static size_t gather_bytes(const kt__dev_limits *lim) {
     .delta_net = kt__cpu_delta_net, .mamba = kt__cpu_mamba, .latent = kt__cpu_latent,             \
     .unweave = kt__cpu_unweave, .scale = kt__cpu_scale, .softcap = kt__cpu_softcap,               \
     .finite = kt__cpu_finite, .blend = kt__cpu_blend, .resize = kt__cpu_resize,                   \
-    .cut = kt__cpu_cut, .scan = kt__cpu_scan
+    .cut = kt__cpu_cut, .scan = kt__cpu_scan, .pairs = kt__cpu_pairs
 
 #define WEIGHTS_OF(kind)                                                                         \
     .qkv = kt__##kind##_qkv, .attention = kt__##kind##_attention, .matmul = kt__##kind##_matmul, \

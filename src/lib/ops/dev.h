@@ -238,6 +238,7 @@ void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, in
 bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,
                   kt__acts *acts);
 void kt__cpu_scan(kt__dev *dev, const kt__scan *desc);
+void kt__cpu_pairs(kt__dev *dev, const kt__pairs *desc);
 void kt__cpu_blend(kt__dev *dev, const kt__blend *desc);
 void kt__cpu_resize(kt__dev *dev, const float *like, int n_tok, int n, float *io);
 void kt__cpu_cut(kt__dev *dev, float *x, int n_tok, int n, float by);

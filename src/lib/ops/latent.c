@@ -25,7 +25,7 @@ static void latent_rows(void *arg, int64_t begin, int64_t end, int worker) {
     for (size_t t = (size_t)begin; t < (size_t)end; t++) {
         const float *c = d->c + t * (n + rot);
         float *k = d->k_rows + t * (n + rot), *v = d->v_rows + t * n;
-        split_queries(d, t);
+        if (d->q) split_queries(d, t);
         (void)job->kernels->rmsnorm(c, d->norm, d->n_latent, d->eps, v); /* the next norm looks */
         memcpy(k, c + n, rot * sizeof *k);
         memcpy(k + rot, v, n * sizeof *k);

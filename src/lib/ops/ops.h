@@ -79,6 +79,7 @@ typedef struct kt__qkv {
         ld_v_rows;                         /* floats of a token there; 0: of the heads given here */
     const float *q_norm, *k_norm, *v_norm; /* [head_dim] RMS norm of each head, or NULL */
     bool q_alone;                          /* keys and values are there, from another layer */
+    bool kv_alone;                         /* nobody asks: there are no queries */
     bool v_is_k;                           /* wv is wk: what adapts keys adapts values */
     bool norm_rotated;                     /* those norms come after the rotation */
     float norm_eps;
@@ -293,6 +294,21 @@ typedef struct kt__scan {
     float *out; /* [n_tok][n_ch] */
 } kt__scan;
 
+/* ---- a block that proposes tokens ---- */
+
+/* out[t] = the norm of a token's embedding, then that of the state before it: of hidden's row before in
+ * the same segment, at a segment's first row of first[segment], where NULL means zeros. */
+typedef struct kt__pairs {
+    const float *tokens;       /* [n_tok][n] */
+    const float *hidden;       /* [n_tok][n] or NULL: segments have one row each */
+    const float *const *first; /* [n_seg] of [n] */
+    const kt__seg *segs;
+    int n_seg, n_tok, n;
+    const float *token_norm, *hidden_norm;
+    float eps;
+    float *out; /* [n_tok][2 n] */
+} kt__pairs;
+
 /* ---- several residual streams ---- */
 
 enum { KT__MAX_STREAMS = 4 };
@@ -312,7 +328,7 @@ typedef struct kt__blend {
 /* Between the first products and those of each head. A head's query is n_rot numbers to rotate,
  * then n_latent; a key is the same of the latent row, whose normed part is the value as well. */
 typedef struct kt__latent {
-    const float *q;    /* [n_tok][n_head][n_plain + n_rot] */
+    const float *q;    /* [n_tok][n_head][n_plain + n_rot], or NULL: keys and values alone */
     const float *c;    /* [n_tok][n_latent + n_rot] */
     const float *norm; /* [n_latent] */
     float eps;
@@ -401,6 +417,7 @@ typedef struct kt__ops {
      * heads */
     void (*unweave)(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
                     float *alpha);
+    void (*pairs)(kt__dev *dev, const kt__pairs *desc);
     void (*blend)(kt__dev *dev, const kt__blend *desc);
     /* io[t] times what makes it as long as like[t] */
     void (*resize)(kt__dev *dev, const float *like, int n_tok, int n, float *io);

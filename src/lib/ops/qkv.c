@@ -19,9 +19,14 @@ static void rotate_head(const qkv_job *job, float *head, const float *norm, int 
     if (norm && d->norm_rotated) (void)k->rmsnorm(head, norm, d->head_dim_k, d->norm_eps, head);
 }
 
-/* The first row of an item's head, queries first, then keys, then values; NULL beyond the last. */
+/* Heads are queries first, then keys, then values. */
+static int head_of(const kt__qkv *d, int64_t item) {
+    return (int)item + (d->kv_alone ? d->n_head : 0);
+}
+
+/* The first row of an item's head; NULL beyond the last. */
 static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
-    int head = (int)item;
+    int head = head_of(d, item);
     if (d->q_rows && head < d->n_head + d->n_head_kv) return NULL;
     if (head < d->n_head) return kt__row_of(&d->wq, head * d->head_dim_k);
     head -= d->n_head;
@@ -166,9 +171,10 @@ static void run_heads(void *arg, int64_t begin, int64_t end, int worker) {
     const qkv_job *job = arg;
     const kt__qkv *d = job->d;
     if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
-    for (int head = (int)begin; head < (int)end; head++) {
-        int64_t then = head + 1 < end ? head + 1 : kt__dev_peek(job->dev);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t then = item + 1 < end ? item + 1 : kt__dev_peek(job->dev);
         const uint8_t *next = then < 0 ? NULL : head_rows(d, then);
+        int head = head_of(d, item);
         if (head < d->n_head) {
             query_head(job, head, next, worker);
         } else if (head < d->n_head + d->n_head_kv) {
@@ -181,7 +187,7 @@ static void run_heads(void *arg, int64_t begin, int64_t end, int worker) {
 
 /* A matrix that is multiplied here. */
 static const kt__weight *some_weight(const kt__qkv *d) {
-    if (!d->q_rows) return &d->wq;
+    if (!d->q_rows && !d->kv_alone) return &d->wq;
     if (d->q_alone) return NULL;
     return !d->k_rows ? &d->wk : !d->v_rows ? &d->wv : NULL;
 }
@@ -189,7 +195,8 @@ static const kt__weight *some_weight(const kt__qkv *d) {
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     const kt__acts with = kt__dev_with_tiles(dev, acts, some_weight(desc));
     qkv_job job = {dev, &with, desc};
-    int64_t items = desc->n_head + (desc->q_alone ? 0 : 2 * desc->n_head_kv);
+    int64_t items = desc->kv_alone ? 0 : desc->n_head;
+    if (!desc->q_alone) items += 2 * desc->n_head_kv;
     items += kt__dev_down_begin(dev, desc->lora, KT__SITE_Q, true);
     kt__pool_run(dev->pool, items, 1, run_heads, &job);
     kt__dev_down_end(dev);

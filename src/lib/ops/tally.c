@@ -42,7 +42,7 @@ void kt__tally_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__
 
 void kt__tally_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     (void)acts;
-    if (!desc->q_rows) tally_rows(dev, &desc->wq, desc->wq.n_row);
+    if (!desc->q_rows && !desc->kv_alone) tally_rows(dev, &desc->wq, desc->wq.n_row);
     if (desc->q_alone) return;
     if (!desc->k_rows) tally_rows(dev, &desc->wk, desc->wk.n_row);
     if (!desc->v_rows && !desc->v_is_k) tally_rows(dev, &desc->wv, desc->wv.n_row);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "answer/batch.h"
 #include "context/model.h"
+#include "requests/draft_block.h"
 
 enum {
     ROWS = 64,       /* of a draft batch: what it follows a step, at most */
@@ -24,6 +25,7 @@ static const double hopeful = 0.85;
 
 struct kt__draft {
     kt_engine *engine;
+    kt__draft_block *block; /* or NULL: it is a model's; the members that follow are */
     const kt_model *model;
     kt__fwd *fwd;
     kt__kv *kv;
@@ -97,19 +99,15 @@ uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) 
            kt__fwd_plan_bytes(draft->net, &fwd);
 }
 
-kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
+static kt_status create_follower(kt__draft *d, kt_error *err) {
     kt_status status;
+    const kt_engine *engine = d->engine;
     const kt_model *model = engine->params.draft;
-    *out = NULL;
-    kt__draft *d = kt__calloc(1, sizeof *d);
-    if (!d) return kt__fail_nomem(err, "the draft model's state", sizeof *d);
     kt__fwd_params fwd = fwd_params(model, &engine->params);
     kt__kv_shape shape = kt__model_kv_shape(model);
     size_t lanes = (size_t)engine->params.n_parallel;
-    d->engine = engine;
     d->model = model;
     d->n_lanes = engine->params.n_parallel;
-    d->usual_right = hopeful;
     kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
                                       (double)engine->model->info.decode_bytes);
     int32_t n_pages = (int32_t)n_pages_for(&engine->params);
@@ -124,19 +122,36 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     d->ids = kt__calloc((size_t)fwd.n_tok_max, sizeof *d->ids);
     d->out_rows = kt__calloc(lanes, sizeof *d->out_rows);
     d->ready = kt__calloc(lanes, sizeof *d->ready);
-    if (!d->segs || !d->states || !d->seqs || !d->ids || !d->out_rows || !d->ready) {
+    if (!d->segs || !d->states || !d->seqs || !d->ids || !d->out_rows || !d->ready)
         status = kt__fail_nomem(err, "the draft model's lists", 0);
-        goto out;
-    }
-    *out = d;
-    d = NULL;
 out:
-    kt__draft_destroy(d);
+    return status;
+}
+
+kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
+    kt_status status;
+    *out = NULL;
+    kt__draft *d = kt__calloc(1, sizeof *d);
+    if (!d) return kt__fail_nomem(err, "drafts", sizeof *d);
+    d->engine = engine;
+    d->usual_right = hopeful;
+    if (engine->params.draft) {
+        status = create_follower(d, err);
+    } else {
+        kt__draft_gate_init(&d->gate, kt__draft_block_size(engine->model));
+        d->gate.warm_steps = true; /* its head and its keys are in use already */
+        status = kt__draft_block_create(engine, &d->block, err);
+    }
+    if (status == KT_OK)
+        *out = d;
+    else
+        kt__draft_destroy(d);
     return status;
 }
 
 void kt__draft_destroy(kt__draft *d) {
     if (!d) return;
+    kt__draft_block_destroy(d->block);
     kt__fwd_destroy(d->fwd);
     kt__kv_destroy(d->kv);
     kt__free(d->segs);
@@ -150,8 +165,17 @@ void kt__draft_destroy(kt__draft *d) {
 
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) {
     *seq = (kt__draft_seq){0};
-    if (!engine->params.draft) return KT_OK;
-    return kt__kv_table_init(&seq->table, positions_of(&engine->params), err);
+    if (engine->params.draft)
+        return kt__kv_table_init(&seq->table, positions_of(&engine->params), err);
+    if (!kt__engine_uses_mtp(engine->model, &engine->params)) return KT_OK;
+    size_t bytes = (size_t)kt__engine_hparams(engine)->d_model * sizeof *seq->hidden;
+    seq->hidden = kt__calloc(1, bytes);
+    return seq->hidden ? KT_OK : kt__fail_nomem(err, "an answer's state", bytes);
+}
+
+void kt__draft_seq_free(kt__draft_seq *seq) {
+    kt__free(seq->table.pages);
+    kt__free(seq->hidden);
 }
 
 /* A state cannot be cut: that of the text is taken up again, if it is not beyond n positions; else
@@ -169,6 +193,7 @@ static int32_t go_back(kt__draft *d, kt__draft_seq *seq, int64_t n) {
 }
 
 void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
+    if (seq->n_hidden > n_keep) seq->n_hidden = 0;
     if (!d || !seq->table.pages || seq->n_done <= n_keep) return;
     if (n_keep < seq->begin) n_keep = seq->begin;
     if (kt__kv_has_states(d->kv)) n_keep = seq->begin + go_back(d, seq, n_keep - seq->begin);
@@ -289,17 +314,25 @@ static bool step_ready(kt__draft *d, int n_ready) {
     return run_batch(d, &b, false);
 }
 
+/* Of the draft model; how many each got. */
+static int follow_and_draft(kt__draft *d, kt__draft_ask *asks, int n, int k) {
+    int n_ready = follow_asks(d, asks, n), steps = 1;
+    if (n_ready == 0) return 0;
+    take_ids(d, n_ready);
+    for (; steps < k && step_ready(d, n_ready); steps++) take_ids(d, n_ready);
+    return steps;
+}
+
 /* k proposals for each that is ready. */
 static void draft_tokens(kt__draft *d, kt__draft_ask *asks, int n, int k,
                          const kt__draft_step *verify) {
     int64_t begin_us = kt__now_us();
-    int n_ready = follow_asks(d, asks, n), steps = 1;
-    if (n_ready > 0) {
-        take_ids(d, n_ready);
-        for (; steps < k && step_ready(d, n_ready); steps++) take_ids(d, n_ready);
-        kt__draft_gate_verify(&d->gate, verify, n_ready * steps);
-    }
-    kt__draft_gate_drafted(&d->gate, steps, (double)(kt__now_us() - begin_us));
+    int steps = d->block ? kt__draft_block_propose(d->block, asks, n, k)
+                         : follow_and_draft(d, asks, n, k);
+    int n_proposed = 0;
+    for (int i = 0; i < n; i++) n_proposed += asks[i].n;
+    if (n_proposed > 0) kt__draft_gate_verify(&d->gate, verify, n_proposed);
+    kt__draft_gate_drafted(&d->gate, steps > 0 ? steps : 1, (double)(kt__now_us() - begin_us));
 }
 
 /* Some rows of an answer's text, but its last token. */
@@ -358,18 +391,24 @@ static void rest_asks(kt__draft *d, const kt__draft_ask *asks, int n) {
     for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (hopeful - asks[i].seq->right);
 }
 
+static bool has_followed(const kt__draft *d, const kt__draft_ask *ask) {
+    int ready_rows = READY_ROWS;
+    if (d->block) return kt__draft_block_knows(ask);
+    if (kt__kv_has_states(d->kv)) ready_rows += AGAIN_ROWS;
+    return ask->n_tok - ask->seq->n_done <= ready_rows;
+}
+
 void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft_step *verify,
                        bool eager) {
     int most = INT32_MAX, n_ready = 0, k;
     double right = 0;
-    int ready_rows = READY_ROWS + (kt__kv_has_states(d->kv) ? AGAIN_ROWS : 0);
     d->gate.base_us = 0; /* a step that was not computed is not charged */
     for (int i = 0; i < n; i++) {
         kt__draft_ask *ask = &asks[i];
         if (ask->seq->right <= 0) ask->seq->right = d->usual_right;
         ask->n = 0;
-        keep_within(d, ask);
-        ask->ready = eager || ask->n_tok - ask->seq->n_done <= ready_rows;
+        if (!d->block) keep_within(d, ask);
+        ask->ready = has_followed(d, ask) || (eager && !d->block);
         if (!ask->ready) continue;
         n_ready++;
         right += ask->seq->right;
@@ -389,7 +428,7 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft
             return;
         }
     }
-    if (!eager) catch_up(d, asks, n, verify);
+    if (!eager && !d->block) catch_up(d, asks, n, verify);
 }
 
 void kt__draft_stepped(kt__draft *d, int64_t us) {

@@ -1,13 +1,14 @@
-/* A draft model: proposals from a smaller model with the same vocabulary.
+/* Drafts: proposals from a smaller model with the same vocabulary, or from the model's own block
+ * (draft_block.h).
  *
- * Owns: that model's forward pass and K/V store, and how far it has followed each answer. Whether
- * that pays is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
+ * Owns: the smaller model's forward pass and K/V store, and how far it has followed each answer. Whether
+ * drafts pay is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
  * cost time, never change an answer. With the engine's turn. No allocation after creation. */
 #ifndef KT_REQUESTS_DRAFT_H
 #define KT_REQUESTS_DRAFT_H
 
 #include "answer/draft_gate.h"
-#include "context/types.h"
+#include "requests/draft_ask.h"
 
 typedef struct kt__draft kt__draft;
 
@@ -18,20 +19,9 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) KT
 void kt__draft_destroy(kt__draft *draft);
 
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) KT_CHECKED;
-/* What was followed beyond the first n_keep tokens is forgotten, its pages given back; with n_keep
- * 0 the table's memory is left, for kt__free(table.pages). */
+void kt__draft_seq_free(kt__draft_seq *seq); /* after a trim to 0 */
+/* What was followed beyond the first n_keep tokens is forgotten, its pages given back. */
 void kt__draft_seq_trim(kt__draft *draft, kt__draft_seq *seq, int64_t n_keep);
-
-/* One answer that wants proposals. */
-typedef struct kt__draft_ask {
-    kt__draft_seq *seq;
-    const int32_t *tokens;
-    int32_t n_tok, n_got, n_left; /* known; of these, of the answer; that may come at most */
-    int most;                     /* proposals that may be used */
-    int32_t *ids;                 /* [most] out */
-    int n;                        /* out */
-    bool ready;                   /* the draft model's own: it has followed the answer */
-} kt__draft_ask;
 
 /* Proposals for asks[n], as many as pay. An answer that the draft model has not followed gets none
  * until it has: where that pays, some rows a step, of as much of the text's end as pays. eager: all

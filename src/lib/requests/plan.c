@@ -72,6 +72,7 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
         return kt__fail(err, KT_E_ARG, "memory_threshold is %g, expected 0 (default) to 1",
                         p->memory_threshold);
     KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
+    KT__TRY(check_range("draft_from", p->draft_from, KT_DRAFT_FROMS - 1, err));
     KT__TRY(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
     KT__TRY(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
     KT__TRY(check_range("kv_tail", p->kv_tail + (p->kv_tail == -1), MOST_TAIL, err));
@@ -145,6 +146,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     kt_engine_params p = *given;
     int n_pool = kt__pool_size(model->ctx->pool);
     int64_t n_train = model->net->hp.n_ctx_train;
+    p.n_draft = p.n_draft < 0 || is_encoder(model) ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
     if (!p.n_ctx && is_encoder(model))
         p.n_ctx = (int32_t)(n_train < KT_UBATCH_MAX ? n_train : KT_UBATCH_MAX);
     if (!p.n_ctx) p.n_ctx = default_ctx(model, &p, left);
@@ -157,9 +159,8 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     if (p.n_ubatch > p.n_batch) p.n_ubatch = p.n_batch;
     p.n_queue_max = first_set(p.n_queue_max, DEFAULT_QUEUE);
     p.gap_ms = first_set(p.gap_ms, DEFAULT_GAP_MS);
-    p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
     if (state_bytes_of(model) > SMALL_STATE) spare_states(given, &p);
-    if (p.n_draft == 0) p.draft = NULL;
+    if (p.n_draft == 0 || p.draft_from == KT_DRAFT_TEXT) p.draft = NULL;
     p.kv_tail = tail_of(&p);
     hold_whole_texts(model, given, &p);
     if (p.n_threads > n_pool) p.n_threads = n_pool;
@@ -175,6 +176,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                             .n_out_max = n_out_max,
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .mtp = kt__engine_uses_mtp(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
                             .blas = model->blas};
@@ -187,6 +189,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .n_out_max = rows,
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .mtp = kt__engine_uses_mtp(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention};
 }
@@ -465,6 +468,7 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->kv_positions = n_positions(model, p, out->n_pages);
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
                      m->kv_f16_bytes + m->state_bytes + (m->weights_counted ? m->weights_bytes : 0);
+    if (kt__engine_uses_mtp(model, p)) m->kv_draft_bytes = m->kv_bytes / (uint64_t)shape.n_layer;
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;
     m->n_ubatch = p->n_ubatch;

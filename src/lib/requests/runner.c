@@ -22,6 +22,7 @@ typedef struct adapted_rows {
 /* A batch and the lists that it points to. */
 typedef struct batch_lists {
     kt__seg *segs;           /* [n_parallel] */
+    const float **before;    /* [n_parallel] states before them, for the model's own block */
     int32_t *ids, *out_rows; /* [rows] */
     adapted_rows adapted;
     kt__state_list states;
@@ -77,11 +78,12 @@ static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
 static bool init_lists(batch_lists *l, const kt_engine *engine, size_t rows, size_t n_states) {
     size_t lanes = (size_t)engine->params.n_parallel;
     l->segs = kt__calloc(lanes, sizeof *l->segs);
+    l->before = kt__calloc(lanes, sizeof *l->before);
     l->ids = kt__calloc(rows, sizeof *l->ids);
     l->out_rows = kt__calloc(rows, sizeof *l->out_rows);
     return init_adapted(&l->adapted, lanes) &&
-           kt__state_list_init(&l->states, engine->kv, n_states) && l->segs && l->ids &&
-           l->out_rows;
+           kt__state_list_init(&l->states, engine->kv, n_states) && l->segs && l->before &&
+           l->ids && l->out_rows;
 }
 
 /* What was held for a batch that is over. */
@@ -94,6 +96,7 @@ static void free_lists(batch_lists *l) {
     free_adapted(&l->adapted);
     kt__state_list_free(&l->states);
     kt__free(l->segs);
+    kt__free(l->before);
     kt__free(l->ids);
     kt__free(l->out_rows);
 }
@@ -318,6 +321,23 @@ static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
     }
 }
 
+/* ---- the model's own block ---- */
+
+/* The state before a segment that begins at n_pos; NULL: not known. */
+static const float *state_before(const kt__work *w, int32_t n_pos) {
+    const kt__draft_seq *draft = &w->state->draft;
+    return draft->hidden && draft->n_hidden == n_pos ? draft->hidden : NULL;
+}
+
+/* That after what is computed now, of the row that was the last. */
+static void keep_state(kt__work *w, const kt__fwd *fwd, int row) {
+    kt__draft_seq *draft = &w->state->draft;
+    size_t d = (size_t)kt__engine_hparams(w->engine)->d_model;
+    if (!draft->hidden) return;
+    memcpy(draft->hidden, kt__fwd_state(fwd, row), d * sizeof *draft->hidden);
+    draft->n_hidden = w->task.n_done;
+}
+
 /* ---- decode steps ---- */
 
 /* Tokens that may come after the one of this step. */
@@ -335,6 +355,7 @@ static void propose_tokens(kt__runner *r, kt__task *const *tasks, int n) {
         int32_t left = left_for(r, w);
         r->slots[k++] = (kt__draft_slot){.to = w->proposals,
                                          .draft_seq = &w->state->draft,
+                                         .table = &w->state->table,
                                          .tokens = w->state->tokens,
                                          .n_tok = tasks[i]->n_tok,
                                          .n_left = left,
@@ -377,6 +398,7 @@ static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows
     int own = list_step_rows(r, w, rows);
     kt__seg *seg = &r->step.segs[i];
     *seg = (kt__seg){.table = &w->state->table, .pos0 = tasks[i]->n_done, .row0 = rows};
+    r->step.before[i] = state_before(w, tasks[i]->n_done);
     own = seg->n_tok = list_step_states(r, seg, &w->state->table, own);
     if (w->proposals && w->proposals->n > own - 1) w->proposals->n = own - 1;
     list_adapted(&r->step.adapted, w->adapters, rows, own);
@@ -407,6 +429,7 @@ static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
                                 .ids = r->step.ids,
                                 .segs = r->step.segs,
                                 .n_seg = n,
+                                .before = r->step.before,
                                 .lora = r->step.adapted.rows,
                                 .n_lora = r->step.adapted.n,
                                 .out_rows = r->step.out_rows,
@@ -474,8 +497,8 @@ static void fail_states(kt__work *w) {
 
 /* The rows of one task: the one that was due, and after each proposal that was right the next. */
 static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
-    int accepted = 0, n = w->proposals ? w->proposals->n : 0;
-    for (int i = 0;; i++) {
+    int accepted = 0, n = w->proposals ? w->proposals->n : 0, i = 0;
+    for (;; i++) {
         int32_t id = -1;
         if (!kt__state_list_take(&r->step.states, seg, i, &w->state->table,
                                  kind_within_answer(w->task.n_done + 1))) {
@@ -489,6 +512,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
         accepted++;
         if (!more) break;
     }
+    keep_state(w, r->engine->step_fwd, seg->row0 + i);
     note_verified(r, w, n, accepted);
     if (n == 0) return;
     r->engine->counts.n_drafted += (uint64_t)n;
@@ -598,8 +622,10 @@ static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
 
 static void list_rows(kt__runner *r) {
     kt__batch *b = &r->prompts.batch;
-    *b = (kt__batch){
-        .ids = r->prompts.ids, .segs = r->prompts.segs, .out_rows = r->prompts.out_rows};
+    *b = (kt__batch){.ids = r->prompts.ids,
+                     .segs = r->prompts.segs,
+                     .out_rows = r->prompts.out_rows,
+                     .before = r->prompts.before};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
     release_lists(&r->prompts);
     for (int i = 0; i < r->n_slices; i++) {
@@ -607,6 +633,7 @@ static void list_rows(kt__runner *r) {
         const kt__work *w = kt__work_of(task);
         int32_t n = r->slices[i].n;
         bool complete = task->n_done + n == task->n_tok;
+        r->prompts.before[b->n_seg] = state_before(w, task->n_done);
         kt__seg *seg = &r->prompts.segs[b->n_seg++];
         *seg = (kt__seg){.table = &w->state->table,
                          .pos0 = task->n_done,
@@ -666,6 +693,7 @@ static void complete_slice(kt__runner *r, int index) {
         return;
     }
     note_computed(r, w, n);
+    keep_state(w, r->engine->fwd, r->prompts.segs[index].row0 + n - 1);
     if (uses_cache(w)) kt__stored_put_ends(w, before);
     if (task->kind == KT__TASK_EMBED) {
         if (complete) task->finish = KT_FINISH_LENGTH;

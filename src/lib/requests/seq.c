@@ -38,7 +38,7 @@ out:
 
 static void free_seq(kt_seq *seq) {
     kt__pages_free(seq->state.logits, logits_bytes(seq->engine));
-    kt__free(seq->state.draft.table.pages);
+    kt__draft_seq_free(&seq->state.draft);
     kt__free(seq->state.table.pages);
     kt__free(seq->state.tokens);
     kt__free(seq->eval);

@@ -4,10 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/model.h"
 
 struct kt__speculator {
     const kt_engine *engine;
-    kt__draft *draft;     /* or NULL */
+    kt__draft *draft;     /* of a draft model or of the model's own block; or NULL */
     kt__draft_ask *asks;  /* [n_lanes] */
     kt__spec_costs costs; /* of steps */
     kt__spec_state usual; /* of all answers */
@@ -24,7 +25,8 @@ kt_status kt__speculator_create(kt_engine *engine, kt__speculator **out, kt_erro
     p->asks = kt__calloc((size_t)engine->params.n_parallel, sizeof *p->asks);
     if (!p->asks) {
         status = kt__fail_nomem(err, "speculation", 0);
-    } else if (engine->params.draft && engine->params.n_draft > 0) {
+    } else if ((engine->params.draft && engine->params.n_draft > 0) ||
+               kt__engine_uses_mtp(engine->model, &engine->params)) {
         status = kt__draft_create(engine, &p->draft, err);
     }
     if (status == KT_OK) {
@@ -65,7 +67,7 @@ static void look_up(const kt__speculator *p, const kt__draft_slot *ask, int room
     to->match = KT__SPEC_FORCED;
     if (n > 0)
         memcpy(to->ids, to->forced, (size_t)n * sizeof *to->ids);
-    else
+    else if (p->engine->params.draft_from != KT_DRAFT_MODEL)
         n = kt__spec_lookup(ask->tokens, ask->n_tok, most, to->ids, &to->match);
     if (n == 0) return;
     if (!p->eager) n = kt__spec_choose(&p->costs, &to->spec, to->match, n, *rows, tokens);
@@ -86,6 +88,7 @@ static void ask_draft(kt__speculator *p, const kt__draft_slot *asks, int n, int 
         if (asks[i].to->n > 0 || most <= 0) continue;
         asks[i].to->asked = true;
         p->asks[k++] = (kt__draft_ask){.seq = asks[i].draft_seq,
+                                       .table = asks[i].table,
                                        .tokens = asks[i].tokens,
                                        .n_tok = asks[i].n_tok,
                                        .n_got = asks[i].n_tok - asks[i].to->n_first + 1,

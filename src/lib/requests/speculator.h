@@ -1,5 +1,5 @@
 /* Proposals for answers: what a constraint forces, else from their own tokens, else from the draft
- * model, as many as pay.
+ * model or the model's own block, as many as pay.
  *
  * Owns: what speculation has measured on an engine (the cost of steps by their rows, how proposals
  * of its answers turned out) and its draft model. Submitted requests and answers over sequences
@@ -39,6 +39,7 @@ void kt__proposals_init(const kt__speculator *speculator, kt__proposals *out);
 typedef struct kt__draft_slot {
     kt__proposals *to;
     kt__draft_seq *draft_seq;
+    kt__kv_table *table;   /* the answer's own pages */
     const int32_t *tokens; /* [n_tok], the last of them not computed yet */
     int32_t n_tok;
     int32_t n_left; /* that may come, at most */

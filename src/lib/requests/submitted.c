@@ -31,7 +31,7 @@ kt_status kt__submitted_new(kt_engine *engine, int n_choices, kt__submitted **ou
 static void free_choice(kt__choice *c) {
     assert(c->own.table.n_pages == 0);
     kt__free(c->own.table.pages);
-    kt__free(c->own.draft.table.pages);
+    kt__draft_seq_free(&c->own.draft);
     kt__free(c->own.tokens);
     kt__free(c->key);
     kt__free(c->kept);

@@ -22,14 +22,15 @@ static const char *const prefixes[] = {"model.language_model.",
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
 int64_t kt__plan_dim_of(const planner *p, plan_dim dim) {
-    const plan_sizes *hp = &p->sizes, *of = hp;
+    plan_sizes sizes = p->sizes;
+    const plan_sizes *hp = &sizes, *of = hp;
+    sizes.n_vocab = p->plan->n_vocab;
     switch (dim) {
 #define X(name, value, form) \
     case DIM_##name:         \
         return value;
 #include "model/dims.def"
 #undef X
-    case DIM_VOCAB: return p->plan->n_vocab;
     case DIM_CTX: return p->config->n_ctx;
     case DIM_TYPES: return p->config->n_types;
     case DIM_LABELS: return p->n_labels;

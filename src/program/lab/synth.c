@@ -24,6 +24,7 @@ struct synth_opts {
     int32_t n_threads, lora_rank;
     const char *base;
     int lora_kind;
+    bool mtp_agrees;
 };
 
 static const kt__opt table[] = {
@@ -57,6 +58,11 @@ static const kt__opt table[] = {
      .max = KT_THREADS_MAX,
      .arg = "N",
      .help = "threads (default 0: as many as there are cores for us)"},
+    {.name = "mtp-agrees",
+     .kind = KT__OPT_ON,
+     .at = offsetof(struct synth_opts, mtp_agrees),
+     .help = "for a preset with a block that proposes tokens: it is right wherever the most likely "
+             "token is drawn, so that the temperature says how often"},
     {.name = "lora",
      .kind = KT__OPT_INT,
      .at = offsetof(struct synth_opts, lora_rank),
@@ -178,13 +184,16 @@ out:
     return status;
 }
 
-static int make_model(const struct synth_opts *opts, const kt__synth_preset *preset,
+static int make_model(const struct synth_opts *opts, const kt__synth_preset *of,
                       const kt__recipe *recipe, const char *path) {
+    kt__synth_preset own = *of;
+    const kt__synth_preset *preset = &own;
     kt__synth_plan plan = {0};
     kt__gguf *vocab = NULL;
     kt_error err;
     int n_vocab, n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads();
     kt_status status;
+    own.mtp_agrees = opts->mtp_agrees;
     KT__TRY(open_vocab(opts->vocab, preset, &vocab, &n_vocab, &err));
     KT__TRY(kt__synth_plan_make(preset, recipe, opts->seed, n_vocab, &plan, &err));
     KT__TRY(write_file(&plan, vocab, n_threads, path, &err));
@@ -253,5 +262,7 @@ int kt__cmd_synth(int argc, char **argv) {
     if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
     if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
         return kt__cli_fail("synth", &err);
+    if (opts.mtp_agrees && !preset->n_mtp)
+        return kt__cli_usage_error("synth", "--mtp-agrees needs a preset with -mtp in its name");
     return make_model(&opts, preset, recipe, path);
 }

@@ -29,6 +29,11 @@ typedef struct kt__synth_preset {
     int state_rows;      /* Mamba-2: of a head's state; 0: there is none */
     bool nope;           /* nothing is rotated */
     uint64_t ff_layers;  /* Nemotron H: bits of the layers that are a feed-forward part alone */
+    int n_mtp;           /* blocks that propose tokens, after the layers */
+    bool mtp_ends;       /* with embeddings and a head of their own */
+    /* The layers add nothing, so that the next token depends on the last one alone, and the block finds
+     * the same: it is right wherever the most likely token is drawn. */
+    bool mtp_agrees;
     int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
     int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
     int gating, dense_lead, expert_step;               /* 0: no key */
@@ -65,7 +70,8 @@ typedef enum kt__synth_content {
     KT__CONTENT_LLAMA3_FREQS,
     KT__CONTENT_LONG_FACTORS,
     KT__CONTENT_SHORT_FACTORS,
-    KT__CONTENT_QUARTER_FREQS /* the first quarter is rotated, and the rest is not */
+    KT__CONTENT_QUARTER_FREQS, /* the first quarter is rotated, and the rest is not */
+    KT__CONTENT_FIRST_HALF     /* of its input is what comes out */
 } kt__synth_content;
 
 typedef struct kt__synth_tensor {

@@ -4,11 +4,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/f16.h"
 #include "base/math.h"
 #include "lab/synth.h"
 #include "lab/synth_codes.h"
 #include "quant/blocks.h"
+#include "quant/quant.h"
 
 /* ---- random numbers: splitmix64 (Steele, Lea, Flood 2014), one stream a row ---- */
 
@@ -399,6 +401,20 @@ static void quarter_freqs(int64_t n, float *out) {
     for (int64_t i = 0; i < n; i++) out[i] = i < n / 4 ? 1.0f : 1e30f;
 }
 
+static void half_row(const kt__synth_tensor *t, int64_t row, float *room, void *out) {
+    for (int64_t i = 0; i < t->n_cols; i++) room[i] = i == row ? 1.0f : 0.0f;
+    kt__quantize_row(t->type, room, t->n_cols, out);
+}
+
+static void first_half(const kt__synth_tensor *t, int64_t begin, int64_t end, void *out) {
+    size_t row_bytes = kt__type_row_bytes(t->type, t->n_cols);
+    float *room = kt__malloc((size_t)t->n_cols * sizeof *room);
+    memset(out, 0, (size_t)(end - begin) * row_bytes);
+    for (int64_t row = begin; room && row < end; row++)
+        half_row(t, row, room, (char *)out + (size_t)(row - begin) * row_bytes);
+    kt__free(room);
+}
+
 void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, int64_t end,
                     void *out) {
     const kt__synth_tensor *t = &plan->tensors[tensor];
@@ -412,6 +428,10 @@ void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, in
     }
     if (t->content == KT__CONTENT_QUARTER_FREQS) {
         quarter_freqs(t->n_cols, out);
+        return;
+    }
+    if (t->content == KT__CONTENT_FIRST_HALF) {
+        first_half(t, begin, end, out);
         return;
     }
     if (t->content != KT__CONTENT_RANDOM) {

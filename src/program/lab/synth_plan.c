@@ -156,6 +156,8 @@ static const slot_stats known_stats[KT__SLOT_COUNT] = {
     [KT__SLOT_LATENT_Q_B] = {.gain = QK_GAIN},
     [KT__SLOT_ATTN_QKV] = {.gain = 1.2f},
     [KT__SLOT_ROUTER] = {.gain = ROUTER_GAIN},
+    [KT__SLOT_MTP_END] = {.mean = LOGIT_STD, .std = 0.1f * LOGIT_STD},
+    [KT__SLOT_MTP_HEAD] = {.gain = 1.0f},
     [KT__SLOT_SHARED_SHARE] = {.gain = 1.0f},
     /* the token's own tap counts as much as those before it */
     [KT__SLOT_CONV_TAPS] = {.gain = 1.0f},
@@ -224,10 +226,21 @@ static slot_stats stats_of(const kt__hparams *hp, kt__slot slot, const kt__slot_
     return s;
 }
 
+/* What a block that agrees is made of. */
+static void make_agreeing(kt__slot slot, kt__tensor_role role, kt__synth_tensor *t) {
+    bool adds = role == KT__TENSOR_ATTN_OUT || role == KT__TENSOR_DOWN ||
+                role == KT__TENSOR_EXPERTS_DOWN;
+    if (adds || slot == KT__SLOT_MTP_TOKEN_NORM) t->std = 0.0f;
+    if (slot == KT__SLOT_MTP_IN) t->content = KT__CONTENT_FIRST_HALF;
+}
+
 /* Tensors that a file may have or not. */
 static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     switch (slot) {
     case KT__SLOT_PICK_BIAS: return ps->pick_bias;
+    case KT__SLOT_MTP_END: return !ps->mtp_agrees;
+    case KT__SLOT_MTP_EMBED:
+    case KT__SLOT_MTP_HEAD: return ps->mtp_ends && !ps->mtp_agrees;
     case KT__SLOT_GATE_EXPS:
     case KT__SLOT_UP_EXPS:
     case KT__SLOT_ATTN_V_OR_K:
@@ -267,6 +280,7 @@ static void add_slot(planner *p, const kt__hparams *hp, int layer, kt__slot slot
                           .n_expert = shape.n_dims == 3 ? (int)shape.n_in : 0,
                           .mean = s.mean,
                           .std = s.gain > 0.0f ? s.gain / sqrtf((float)shape.n_cols) : s.std};
+    if (p->plan->preset->mtp_agrees) make_agreeing(slot, shape.role, &t);
     set_name(&t, layer, shape.name);
     add_tensor(p, t);
 }
@@ -316,8 +330,12 @@ static void add_pool_head(planner *p, kt__features features) {
 static void add_head(planner *p, kt__features features, float embed_gain) {
     const kt__synth_preset *ps = p->plan->preset;
     if (features & KT__F_LAYER_NORMS) return; /* and no head */
-    add_norm(p, features & KT__F_SHORT_CONV ? "token_embd_norm.weight" : "output_norm.weight",
-             ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
+    float mean = ps->tied ? LOGIT_STD / embed_gain : 1.0f;
+    if (ps->mtp_agrees) /* signs, or a tied head would repeat the token */
+        add_vector(p, "output_norm.weight", ps->d_model, 0.0f, mean);
+    else
+        add_norm(p, features & KT__F_SHORT_CONV ? "token_embd_norm.weight" : "output_norm.weight",
+                 ps->d_model, mean);
     if (!ps->tied)
         add_matrix(p, KT__TENSOR_OUTPUT, "output.weight", ps->d_model, p->plan->n_vocab, LOGIT_STD);
     if (ps->head_bias) add_vector(p, "output.bias", p->plan->n_vocab, 0.0f, 0.5f);
@@ -361,7 +379,7 @@ static void add_all(planner *p, const kt__hparams *hp) {
         add_factors(p, "rope_factors_short.weight", KT__CONTENT_SHORT_FACTORS);
     }
     add_input_tables(p, hp->features);
-    for (int i = 0; i < hp->n_layer; i++)
+    for (int i = 0; i < hp->n_layer + hp->n_mtp; i++)
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) add_slot(p, hp, i, (kt__slot)slot);
     add_pool_head(p, hp->features);
     add_head(p, hp->features, embed_gain);
@@ -551,7 +569,8 @@ static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
     const kt__synth_preset *ps = plan->preset;
     keys k = {.w = w, .arch = ps->arch, .features = kt__arch_features(ps->arch)};
     put_general(plan, w);
-    put_u32(&k, "block_count", ps->n_layer);
+    put_u32(&k, "block_count", ps->n_layer + ps->n_mtp);
+    if (ps->n_mtp) put_u32(&k, "nextn_predict_layers", ps->n_mtp);
     put_u32(&k, "context_length", ps->n_ctx);
     put_u32(&k, "embedding_length", ps->d_model);
     put_ff_widths(&k, ps);

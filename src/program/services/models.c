@@ -305,6 +305,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
     to->draft_bytes += from->draft_bytes;
     to->kv_f16_bytes += from->kv_f16_bytes;
     to->state_bytes += from->state_bytes;
+    to->kv_draft_bytes += from->kv_draft_bytes;
     to->tables_bytes += from->tables_bytes;
     to->total_bytes += from->total_bytes;
     to->kv_positions += from->kv_positions;

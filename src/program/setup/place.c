@@ -12,6 +12,14 @@ enum { LIST_BYTES = 4096 };
 
 /* ---- parameters ---- */
 
+static kt_draft_from draft_from_of(const char *word) {
+    static const char *const words[KT_DRAFT_FROMS] = {"any", "text", "model"};
+    for (int i = 0; word && i < KT_DRAFT_FROMS; i++) {
+        if (!strcmp(word, words[i])) return (kt_draft_from)i;
+    }
+    return KT_DRAFT_ANY;
+}
+
 kt_engine_params kt__place_engine_params(const kt__config *c) {
     kt_engine_params p = kt_engine_params_default();
     p.n_ctx = (int32_t)c->ctx;
@@ -24,6 +32,7 @@ kt_engine_params kt__place_engine_params(const kt__config *c) {
     p.n_queue_max = (int32_t)c->queue;
     p.gap_ms = (int32_t)c->gap_ms;
     p.n_draft = c->draft > 0 ? (int32_t)c->draft : -1;
+    p.draft_from = draft_from_of(c->draft_from);
     p.optimize = c->optimize;
     p.target_latency_ms = (int32_t)c->target_latency_ms;
     p.min_throughput = c->min_throughput;

@@ -171,6 +171,9 @@ static void print_draft(const kt__session *s) {
 /* "K/V 20 MB", and what it is held as where that is not f16 */
 static void print_kv(const kt_engine_info *e) {
     fprintf(stderr, "K/V %s", bytes_text(e->kv_bytes_max).text);
+    if (e->kv_draft_bytes)
+        fprintf(stderr, " (%s for the block that proposes tokens)",
+                bytes_text(e->kv_draft_bytes).text);
     if (e->state_bytes) fprintf(stderr, ", states %s", bytes_text(e->state_bytes).text);
     if (e->kv_keys == KT_KV_F16 && e->kv_values == KT_KV_F16) return;
     if (e->kv_keys == e->kv_values) {

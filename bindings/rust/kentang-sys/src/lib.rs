@@ -45,7 +45,7 @@ structures! {
         n_ctx: i32, n_batch: i32, n_ubatch: i32, n_seq_max: i32, n_threads: i32, n_threads_batch: i32, kv_bytes: u64,
         n_parallel: i32, n_queue_max: i32, gap_ms: i32, draft: *mut kt_model, n_draft: i32,
         optimize: bool, target_latency_ms: i32, min_throughput: f64, memory_threshold: f64,
-        kv_keys: c_int, kv_values: c_int, kv_tail: i32,
+        kv_keys: c_int, kv_values: c_int, kv_tail: i32, draft_from: c_int,
     }
     kt_logit_bias { id: i32, bias: f32, }
     kt_sampling {
