@@ -7,6 +7,8 @@
 #ifndef KT_TESTS_AMX_EMULATED_H
 #define KT_TESTS_AMX_EMULATED_H
 
+#include <stdbool.h>
+
 #if defined(__x86_64__)
 #include "avxvnni_emulated.h"
 
