@@ -23,13 +23,20 @@ static void fade_costs(kt__spec_costs *costs, int rows) {
     costs->us[next] += rate * (guess - costs->us[next]);
 }
 
+/* So many rows for the first time touch memory that others have not: half of what that took beyond the
+ * estimate is not believed. */
+static double first_cost(const kt__spec_costs *costs, int rows, double t) {
+    double estimate = kt__spec_cost(costs, rows);
+    return estimate > 0 && t > estimate ? (t + estimate) / 2 : t;
+}
+
 void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (rows < 1 || rows > KT__SPEC_ROWS_MAX || us <= 0) return;
     double *cost = &costs->us[rows];
     double t = (double)us;
     /* a neighbour's burst must not shut speculation off, nor one lucky step open it */
     if (*cost > 0 && t > 3 * *cost) t = 3 * *cost;
-    *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : t;
+    *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : first_cost(costs, rows, t);
     if (rows > costs->most) costs->most = rows;
     if (rows == least_measured(costs)) fade_costs(costs, rows);
 }
