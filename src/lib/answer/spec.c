@@ -23,8 +23,8 @@ static void fade_costs(kt__spec_costs *costs, int rows) {
     costs->us[next] += rate * (guess - costs->us[next]);
 }
 
-/* So many rows for the first time touch memory that others have not: half of what that took beyond the
- * estimate is not believed. */
+/* The first step with so many rows touches new memory: of what it took beyond the estimate, half is
+ * believed. */
 static double first_cost(const kt__spec_costs *costs, int rows, double t) {
     double estimate = kt__spec_cost(costs, rows);
     return estimate > 0 && t > estimate ? (t + estimate) / 2 : t;
