@@ -1,22 +1,25 @@
 // What ../shared/peer/oracle.mjs bench does not time: llama.cpp decoding at a depth, or several streams in one batch.
 //
-//   KT_PEER_DIR=DIR node bench/peer_llama.mjs MODEL.gguf [--threads N] [--depth N] [--streams N] [--tg N]
+//   KT_PEER_DIR=DIR node bench/peer_llama.mjs MODEL.gguf [--threads N] [--depth N] [--streams N] [--tg N] [--kv f16|q8_0|q4_0]
+//       [--turns N]
 //
 // Prints {"tg": tokens per second, all streams together}. Straight at llama_decode, as llama-bench does; one warm-up.
+// --turns: says {"depth": N} when it is there, then generates each time that a line comes, N times, from the same depth.
 import path from "node:path";
 import {pathToFileURL} from "node:url";
 
 const entry = path.join(process.env.KT_PEER_DIR ?? "", "node_modules/node-llama-cpp/dist/index.js");
 const {getLlama, LlamaLogLevel} = await import(pathToFileURL(path.resolve(entry)).href);
 const [modelPath, ...rest] = process.argv.slice(2);
-const opt = {threads: 2, depth: 0, streams: 1, tg: 32, ubatch: 512};
-for (let i = 0; i < rest.length; i += 2) opt[rest[i].replace(/^--/, "")] = +rest[i + 1];
+const opt = {threads: 2, depth: 0, streams: 1, tg: 32, ubatch: 512, kv: "f16", turns: 0};
+for (let i = 0; i < rest.length; i += 2) opt[rest[i].replace(/^--/, "")] = isNaN(rest[i + 1]) ? rest[i + 1] : +rest[i + 1];
 
 const llama = await getLlama({gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: opt.threads});
 const model = await llama.loadModel({modelPath});
 const context = await model.createContext({
-    contextSize: opt.depth + opt.tg + 8, sequences: opt.streams, batchSize: Math.max(opt.ubatch, opt.streams),
+    contextSize: opt.depth + opt.tg * Math.max(opt.turns, 1) + 8, sequences: opt.streams, batchSize: Math.max(opt.ubatch, opt.streams),
     threads: opt.threads, flashAttention: true,
+    experimentalKvCacheKeyType: opt.kv.toUpperCase(), experimentalKvCacheValueType: opt.kv.toUpperCase(),
 });
 const raw = context._ctx;
 raw.setThreads(opt.threads);
@@ -40,10 +43,19 @@ async function decode(from, steps) {
     }
 }
 
+async function measure(from) {
+    const start = performance.now();
+    await decode(from, opt.tg);
+    return +(opt.tg * opt.streams / (performance.now() - start) * 1e3).toFixed(2);
+}
+
+const say = (what) => new Promise((done) => process.stdout.write(JSON.stringify(what) + "\n", done));
 for (let s = 0; s < opt.streams; s++) await fill(s);
 await decode(opt.depth, 4);
-const start = performance.now();
-await decode(opt.depth + 4, opt.tg);
-const tg = opt.tg * opt.streams / (performance.now() - start) * 1e3;
-process.stdout.write(JSON.stringify({...opt, tg: +tg.toFixed(2)}) + "\n");
+if (!opt.turns) await say({...opt, tg: await measure(opt.depth + 4)});
+if (opt.turns) await say({depth: opt.depth});
+for (let i = 0; i < opt.turns; i++) {
+    await new Promise((done) => process.stdin.once("data", done));
+    await say({tg: await measure(opt.depth + 4 + i * opt.tg)});
+}
 process.exit(0);
