@@ -106,12 +106,27 @@ static void test_costs_between_measurements(void **state) {
     kt__spec_measure(&costs, KT__SPEC_ROWS_MAX + 1, 5);
 }
 
+/* Plain steps in a slow second, and from then on only steps with a proposal: none is right, and the slow second is no reason to
+ * continue. */
+static void test_a_slow_second_is_forgotten(void **state) {
+    (void)state;
+    kt__spec_costs costs = {0};
+    kt__spec_state spec;
+    double tokens = 1;
+    kt__spec_init(&spec);
+    kt__spec_measure(&costs, 1, 90000);
+    kt__spec_measure(&costs, 2, 40000);
+    assert_true(kt__spec_cost(&costs, 1) <= 40000);
+    spec.right[1] = 0.02;
+    assert_int_equal(kt__spec_choose(&costs, &spec, 1, 1, 1, &tokens), 0);
+}
+
 /* One burst of a neighbour's in the first trial does not shut speculation off for good. */
 static void test_a_dear_trial_is_forgotten(void **state) {
     (void)state;
     kt__spec_costs costs = {0};
     for (int i = 0; i < 10; i++) kt__spec_measure(&costs, 1, 1000);
-    kt__spec_measure(&costs, 2, 2500);
+    kt__spec_measure(&costs, 2, 4000); /* of which a half is believed */
     double dear = kt__spec_cost(&costs, 2);
     assert_true(dear > 2000);
     for (int i = 0; i < 1500; i++) kt__spec_measure(&costs, 1, 1000);
@@ -373,6 +388,7 @@ int main(void) {
         cmocka_unit_test(test_never_slower_by_more_than_a_hundredth),
         cmocka_unit_test(test_faster_where_it_pays),
         cmocka_unit_test(test_costs_between_measurements),
+        cmocka_unit_test(test_a_slow_second_is_forgotten),
         cmocka_unit_test(test_a_dear_trial_is_forgotten),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
         cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),

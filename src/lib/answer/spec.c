@@ -30,6 +30,12 @@ static double first_cost(const kt__spec_costs *costs, int rows, double t) {
     return estimate > 0 && t > estimate ? (t + estimate) / 2 : t;
 }
 
+/* Fewer rows take no longer: what they took was a neighbour's doing, and is not measured again while proposals are made. */
+static void bound_fewer(kt__spec_costs *costs, int rows) {
+    for (int i = 1; i < rows; i++)
+        if (costs->us[i] > costs->us[rows]) costs->us[i] = costs->us[rows];
+}
+
 void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (rows < 1 || rows > KT__SPEC_ROWS_MAX || us <= 0) return;
     double *cost = &costs->us[rows];
@@ -37,6 +43,7 @@ void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     /* a neighbour's burst must not shut speculation off, nor one lucky step open it */
     if (*cost > 0 && t > 3 * *cost) t = 3 * *cost;
     *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : first_cost(costs, rows, t);
+    bound_fewer(costs, rows);
     if (rows > costs->most) costs->most = rows;
     if (rows == least_measured(costs)) fade_costs(costs, rows);
 }
