@@ -396,7 +396,7 @@ static void suspension(world *w) {
     enum { N = 5 };
     static answer alone[N], together[N];
     kt_engine_stats stats;
-    kt_engine_params types = {0};
+    kt_engine_params types = {.n_draft = 1}; /* with the layer of a block that proposes tokens */
     kv_types_of_test(&types);
     kt__kv_shape shape = kt__engine_kv_shape(w->model, &types);
     /* those that are written need none where others are quantised, nor do those of a tail */
