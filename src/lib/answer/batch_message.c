@@ -93,9 +93,7 @@ void kt__batch_tell_copy(void *user, int32_t from, int32_t to) {
     kt__where_put(&ctx->message, kt__kv_page_where(engine->kv, from));
     kt__message_put(&ctx->message, to);
     kt__where_put(&ctx->message, kt__kv_page_where(engine->kv, to));
-    if (kt__message_send(&ctx->message, ctx->split.peers, NULL) != KT_OK)
-        kt__peers_fail(ctx->split.peers,
-                       "a page's copy could not be sent to the job's other processes");
+    (void)kt__message_notify(&ctx->message, ctx->split.peers, "a page's copy");
     kt__pool_unlock(ctx->pool);
 }
 

@@ -4,23 +4,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/f16.h"
 #include "base/vec.h"
 #include "context/join.h"
 #include "host/pages.h"
 
 enum { BLOCKS_MAX = KT__KV_LAYERS_MAX + 1 };
-
-static int32_t bits_of(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float float_of(int32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* ---- process 0 ---- */
 
@@ -41,7 +30,7 @@ static void put_block(kt__message *m, const kt__lora_pack *pack, const kt__lora_
         const kt__lora_b *b = &block->b[s];
         kt__message_put(m, b->rank);
         if (b->rank == 0) continue;
-        const int32_t words[] = {b->n_row, b->at, b->shares_u, bits_of(b->factor)};
+        const int32_t words[] = {b->n_row, b->at, b->shares_u, (int32_t)kt__f32_bits(b->factor)};
         kt__message_put_words(m, words, sizeof words / sizeof *words);
         kt__message_put_64(m, place_of(pack, b->panels));
     }
@@ -71,9 +60,7 @@ void kt__adapter_tell_end(kt_ctx *ctx, const kt__lora_pack *pack) {
     kt__pool_lock(ctx->pool);
     kt__message_begin(&ctx->message, KT__TOLD_ADAPTER_END);
     kt__message_put(&ctx->message, pack->lora.number);
-    if (kt__message_send(&ctx->message, ctx->split.peers, NULL) != KT_OK)
-        kt__peers_fail(ctx->split.peers,
-                       "an adapter's end could not be sent to the job's other processes");
+    (void)kt__message_notify(&ctx->message, ctx->split.peers, "an adapter's end");
     kt__pool_unlock(ctx->pool);
 }
 
@@ -83,7 +70,7 @@ void kt__adapter_put_rows(kt__message *m, const kt__lora_rows *rows, int n) {
         kt__message_put_words(m, words, sizeof words / sizeof *words);
         for (int k = 0; k < rows[i].n_use; k++) {
             kt__message_put(m, rows[i].uses[k].lora->number);
-            kt__message_put(m, bits_of(rows[i].uses[k].scale));
+            kt__message_put(m, (int32_t)kt__f32_bits(rows[i].uses[k].scale));
         }
     }
 }
@@ -133,7 +120,7 @@ static void take_b(kt__message *m, const kt__lora_pack *pack, int most, kt__lora
     b->n_row = kt__message_take(m, 1, INT32_MAX - KT__PANEL_ROWS);
     b->at = kt__message_take(m, 0, most - b->rank);
     b->shares_u = kt__message_take(m, 0, 1);
-    b->factor = float_of(kt__message_take(m, INT32_MIN, INT32_MAX));
+    b->factor = kt__f32_from_bits((uint32_t)kt__message_take(m, INT32_MIN, INT32_MAX));
     b->panels = take_matrix(m, pack, kt__lora_panel_rows(b->n_row), b->rank);
 }
 
@@ -208,7 +195,7 @@ void kt__adapter_take_rows(const kt__led_adapters *led, const kt__net *net, kt__
         rows[i].n_use = kt__message_take(m, 0, KT_ADAPTERS_MAX);
         for (int k = 0; k < rows[i].n_use && !m->bad; k++) {
             uses[k].lora = find_fitting(led, kt__message_take(m, 1, INT32_MAX), net);
-            uses[k].scale = float_of(kt__message_take(m, INT32_MIN, INT32_MAX));
+            uses[k].scale = kt__f32_from_bits((uint32_t)kt__message_take(m, INT32_MIN, INT32_MAX));
             if (!uses[k].lora) m->bad = true;
         }
         if (!m->bad && !kt__lora_ranks_fit(uses, rows[i].n_use, &block, &rank)) m->bad = true;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/f16.h"
 #include "base/le.h"
 #include "context/fingerprint.h"
 #include "context/model.h"
@@ -14,9 +15,7 @@ static void binding_put(uint8_t **at, uint64_t x, int n) {
 }
 
 static void put_f32(uint8_t **at, float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    binding_put(at, bits, 4);
+    binding_put(at, kt__f32_bits(x), 4);
 }
 
 /* What keys and values are held as and how many pages before its own a query reads as f16, with the

@@ -35,13 +35,9 @@ static void put_end_pages(const kt__shared_store *s, const kt__kv *kv, const kt_
     kt__message_put(&s->engine->model->ctx->message, end->state);
 }
 
-/* A failure is reported with the next batch. */
 static bool send_call(const kt__shared_store *s) {
     kt_ctx *ctx = s->engine->model->ctx;
-    if (kt__message_send(&ctx->message, ctx->split.peers, NULL) == KT_OK) return true;
-    kt__peers_fail(ctx->split.peers,
-                   "a call of the disk cache could not be sent to the job's other processes");
-    return false;
+    return kt__message_notify(&ctx->message, ctx->split.peers, "a call of the disk cache");
 }
 
 /* Whether all processes have it. */
@@ -163,9 +159,7 @@ void kt__cache_tell_end(kt_engine *engine) {
     kt__pool_lock(ctx->pool);
     kt__message_begin(&ctx->message, KT__TOLD_CACHE_END);
     kt__message_put(&ctx->message, engine->divided);
-    if (kt__message_send(&ctx->message, ctx->split.peers, NULL) != KT_OK)
-        kt__peers_fail(ctx->split.peers,
-                       "a disk cache's end could not be sent to the job's other processes");
+    (void)kt__message_notify(&ctx->message, ctx->split.peers, "a disk cache's end");
     kt__pool_unlock(ctx->pool);
 }
 
@@ -188,7 +182,9 @@ static kt__kv_key take_key(kt__message *m) {
 
 static kt__kv_block take_block(kt_engine *engine) {
     kt__message *m = &engine->model->ctx->message;
-    kt__kv_block block = {.key = take_key(m), .parent = take_key(m)};
+    kt__kv_block block;
+    block.key = take_key(m);
+    block.parent = take_key(m);
     block.index = kt__message_take(m, 0, kt__pages_of(engine->params.n_ctx));
     block.ids = kt__message_take_words(m, KT__PAGE_POS);
     return block;

@@ -77,9 +77,7 @@ void kt__divide_end(kt_engine *engine) {
     kt__pool_lock(ctx->pool);
     kt__message_begin(&ctx->message, KT__TOLD_CLOSE);
     kt__message_put(&ctx->message, engine->divided);
-    if (kt__message_send(&ctx->message, ctx->split.peers, NULL) != KT_OK)
-        kt__peers_fail(ctx->split.peers,
-                       "an engine's end could not be sent to the job's other processes");
+    (void)kt__message_notify(&ctx->message, ctx->split.peers, "an engine's end");
     kt__pool_unlock(ctx->pool);
 }
 

@@ -3,15 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/f16.h"
 #include "base/le.h"
 
 enum { HEAD_BYTES = 16, ITEM_FRONT = HEAD_BYTES + 32, PUBLISHED_BYTES = HEAD_BYTES + 16 };
-
-static uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 void kt__record_put_head(kt__buf *out, const kt__record_head *head) {
     uint8_t bytes[HEAD_BYTES];
@@ -32,9 +27,14 @@ static void put_ids(kt__buf *out, const int32_t *ids, size_t n) {
 void kt__record_put_item(kt__buf *out, const kt__record_head *head, const kt__feedback_item *item,
                          uint32_t d_model) {
     size_t n_about = strlen(item->about);
-    const uint64_t front[] = {
-        (uint64_t)item->kind, bits_of(item->score), item->n_prompt, item->n_answer,
-        item->n_right,        item->n_text,         n_about,        item->keys.n};
+    const uint64_t front[] = {(uint64_t)item->kind,
+                              kt__f32_bits(item->score),
+                              item->n_prompt,
+                              item->n_answer,
+                              item->n_right,
+                              item->n_text,
+                              n_about,
+                              item->keys.n};
     uint8_t bytes[4];
     kt__record_put_head(out, head);
     for (size_t i = 0; i < sizeof front / sizeof front[0]; i++) {

@@ -1,5 +1,6 @@
 #include "peers/message.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -80,6 +81,14 @@ kt_status kt__message_send(kt__message *m, kt__peers *peers, kt_error *err) {
     kt__peers_broadcast(peers, m->words, FIRST * sizeof *m->words);
     if (n > FIRST) kt__peers_broadcast(peers, m->words + FIRST, (n - FIRST) * sizeof *m->words);
     return kt__peers_check(peers, err);
+}
+
+bool kt__message_notify(kt__message *m, kt__peers *peers, const char *what) {
+    char why[128];
+    if (kt__message_send(m, peers, NULL) == KT_OK) return true;
+    snprintf(why, sizeof why, "%s could not be sent to the job's other processes", what);
+    kt__peers_fail(peers, why);
+    return false;
 }
 
 /* ---- letters ---- */

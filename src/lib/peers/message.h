@@ -26,6 +26,8 @@ void kt__message_put_64(kt__message *m, int64_t x);
 void kt__message_put_words(kt__message *m, const int32_t *x, size_t n);
 void kt__message_put_bytes(kt__message *m, const void *bytes, size_t n); /* with their number */
 kt_status kt__message_send(kt__message *m, kt__peers *peers, kt_error *err) KT_CHECKED;
+/* The same, of what nobody waits for: a failure is reported with the next batch, and names `what` could not be sent. */
+bool kt__message_notify(kt__message *m, kt__peers *peers, const char *what);
 
 /* To one process, as a letter. */
 kt_status kt__message_post(kt__message *m, kt__peers *peers, int rank, kt_error *err) KT_CHECKED;
