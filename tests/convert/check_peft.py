@@ -35,7 +35,7 @@ def matrices(m, w, rank_of, rng):
     """{module: (A, B)} for every linear layer but the head's, which one model in two has too."""
     pairs = {}
     for name, a in w.items():
-        if a.ndim != 2 or "embed" in name or ".conv." in name or "linear_attn" in name or (name.startswith("lm_head") and m["tied"]):
+        if a.ndim != 2 or "embed" in name or ".conv." in name or "linear_attn" in name or name.startswith("mtp.") or (name.startswith("lm_head") and m["tied"]):
             continue
         module = name[:-len(".weight")]
         r = rank_of(module)

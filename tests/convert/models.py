@@ -13,6 +13,7 @@ import gemma4
 import llama4
 import mamba
 import mixtures
+import mtp
 
 D, FF, LAYERS = 256, 512, 2
 
@@ -133,13 +134,13 @@ MODELS |= {
     "lfm2-idxs": spec("Lfm2ForCausalLM", "lfm2", layers=3, tied=True, theta=1e6, eps=1e-5, pre="llama-bpe", ff=FF, attends=[1],
                       config={"norm_eps": 1e-5, "block_auto_adjust_ff_dim": False, "full_attn_idxs": [1]}),
     "qwen35": spec("Qwen3_5ForCausalLM", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, pre="qwen35", attends=[2],
-                   drop=["rope_theta"], config=QWEN35),
+                   drop=["rope_theta"], config=QWEN35, mtp=True),
     "qwen35-vision": spec("Qwen3_5ForConditionalGeneration", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, tied=True,
                           pre="qwen35", attends=[2], files=2, rename=("model.", "model.language_model."),
                           nested=("qwen3_5", "qwen3_5_text"), drop=["rope_theta"], config={**QWEN35, **QWEN35_LAYERS}),
     "qwen35moe": spec("Qwen3_5MoeForConditionalGeneration", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, pre="qwen35",
                       attends=[2], experts=(6, 2), ff=64, shared=96, stacked=True, rename=("model.", "model.language_model."),
-                      nested=("qwen3_5_moe", "qwen3_5_moe_text"), drop=["rope_theta", "intermediate_size"],
+                      nested=("qwen3_5_moe", "qwen3_5_moe_text"), drop=["rope_theta", "intermediate_size"], mtp=True,
                       config={**QWEN35, **QWEN35_MOE, **QWEN35_LAYERS}),
 }
 DEEPSEEK = {"qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 24, "kv_lora_rank": 64, "n_shared_experts": 1,
@@ -166,7 +167,7 @@ MODELS |= {
     "deepseek3": spec("DeepseekV3ForCausalLM", "deepseek", layers=3, heads=4, pre="deepseek-v3", experts=(8, 3), ff=64, lead=1, n_shared=1,
                       scores="sigmoid", rope=V3_YARN, files=2, config={**DEEPSEEK, "q_lora_rank": 96, "norm_topk_prob": True, "n_group": 4,
                                                                        "topk_group": 2, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
-                                                                       "topk_method": "noaux_tc", "num_nextn_predict_layers": 1}, next=True),
+                                                                       "topk_method": "noaux_tc", "num_nextn_predict_layers": 1}, mtp=True),
 }
 HYBRID = {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8.0, "mamba_d_conv": 4,
           "mamba_d_state": 32, "mamba_n_groups": 2, "mamba_n_heads": 8, "mamba_d_head": 64, "mamba_expand": 2, "mamba_conv_bias": True,
@@ -426,6 +427,8 @@ def weights(m, seed):
         w["lm_head.weight"] = matrix(rows, D, 3.0)
     elif m.get("stored_head"):
         w["lm_head.weight"] = w["model.embed_tokens.weight"]
+    if m.get("mtp"):
+        mtp.add(m, w, matrix, vector, hybrid_weights)
     return {name: folders.rounded(a, m["dtype"]) for name, a in w.items()}
 
 
@@ -471,9 +474,8 @@ def write(m, folder, seed=1):
     if m.get("rename"):
         stored = {name.replace(*m["rename"], 1): a for name, a in stored.items()}
         stored["model.visual.patch.weight"] = np.zeros((3, 5), np.float32)
-        stored["mtp.fc.weight"] = np.zeros((3, 5), np.float32)
-    if m.get("next"):
-        stored[f"model.layers.{m['layers']}.eh_proj.weight"] = np.zeros((3, 5), np.float32)
+        if m["kind"] != "qwen35":
+            stored["mtp.fc.weight"] = np.zeros((3, 5), np.float32)
     if m.get("wrap"):
         stored["vision_tower.layer.weight"] = np.zeros((3, 5), np.float32)
         stored["multi_modal_projector.norm"] = np.zeros(4, np.float32)

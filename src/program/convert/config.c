@@ -444,8 +444,17 @@ static void put_pooling(const kt__hf_config *c, kt__gguf_writer *w) {
         kt__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->n_types);
 }
 
+/* The blocks that propose tokens are counted with the layers. */
+static void put_blocks(const kt__hf_config *c, kt__gguf_writer *w) {
+    char key[128];
+    kt__gguf_put_u32(w, key_name(c, "block_count", key), (uint32_t)(c->n_layer + c->n_mtp));
+    if (c->n_mtp > 0)
+        kt__gguf_put_u32(w, key_name(c, "nextn_predict_layers", key), (uint32_t)c->n_mtp);
+}
+
 void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer *w) {
     char key[128];
+    put_blocks(c, w);
     for (int i = 0; i < N_INT_KEYS; i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)c + int_keys[i].at);
         if (int_keys[i].key && int_keys[i].archs & c->arch && value != KT__HF_NONE)

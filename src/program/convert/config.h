@@ -74,6 +74,7 @@ typedef struct kt__hf_config {
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale,
         temperature;
     int64_t n_rot;
+    int64_t n_mtp;                           /* blocks after the layers that propose tokens */
     bool tied;                               /* tie_word_embeddings */
     bool ranks;                              /* a classifier is its head */
     int pooling;                             /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */

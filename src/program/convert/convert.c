@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
+#include "convert/plan_mtp.h"
 #include "convert/vocab.h"
 
 enum { MAX_CONFIG = 4 << 20 };
@@ -193,6 +194,7 @@ kt_status kt__convert_folder(const char *folder, const kt__recipe *recipe,
     *report = (kt__convert_report){.recipe = ""};
     KT__TRY(read_config(&c));
     KT__TRY(kt__folder_open(folder, &c.folder, err));
+    KT__TRY(kt__plan_find_mtp(&c.folder, &c.config, err));
     KT__TRY(read_sentence(&c));
     KT__TRY(check_target(&c));
     KT__TRY(read_vocab(&c));

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "convert/plan_mtp.h"
 #include "convert/plan_parts.h"
 #include "convert/prequantised.h"
 #include "convert/role.h"
@@ -178,6 +179,16 @@ static bool is_of_other_layers(const planner *p, const map_row *row, int64_t lay
             begins_with(row->from, "layers.mamba.") || begins_with(row->from, "layers.conv."));
 }
 
+/* Of QWEN35MOE: experts' matrices in tensors of their own, or all in one; a folder may have both, in
+ * different layers. */
+static bool is_of_other_stack(const planner *p, const map_row *row, int64_t layer) {
+    char name[MAX_NAME];
+    if (p->config->arch != KT__HF_QWEN35MOE || !strstr(row->from, "mlp.experts.")) return false;
+    kt__plan_source_name(p->config, "layers.mlp.experts.0.gate_proj.weight", layer, name,
+                         sizeof name);
+    return kt__plan_has_source(p, name) != (row->change == KT__CHANGE_EACH);
+}
+
 /* Where the value heads begin among the rows, and how many rows one has. */
 static void set_tiles(const planner *p, const map_row *row, kt__planned *t) {
     const kt__hf_config *c = p->config;
@@ -228,7 +239,9 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
     kt_status status;
-    if (is_absent(p, row) || is_of_other_layers(p, row, layer)) return KT_OK;
+    if (is_absent(p, row) || is_of_other_layers(p, row, layer) ||
+        kt__plan_is_left_of_mtp(p, row, layer) || is_of_other_stack(p, row, layer))
+        return KT_OK;
     if (kt__plan_is_ternary(p, row)) return kt__plan_add_ternary(p, row, layer);
     if (row->change == KT__CHANGE_EACH) return kt__plan_add_each(p, row, layer);
     if (kt__plan_is_mxfp4(row->change)) return kt__plan_add_blocks(p, row, layer);
@@ -244,7 +257,7 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
                      .n_heads = row->change == KT__CHANGE_PERM_Q ? c->n_head : c->n_head_kv,
                      .head_rows = c->head_dim};
     if (c->arch & KT__HF_QWEN35S) set_tiles(p, row, &t);
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(c, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(kt__plan_find_source(p, from, &source, &shard));
     bool is_head = strcmp(row->to, "output.weight") == 0;
@@ -410,7 +423,7 @@ static kt_status add_all(planner *p) {
     kt_status status = KT_OK;
     KT__TRY(add_outside(p, true));
     KT__TRY(add_rope_factors(p));
-    for (int64_t layer = 0; layer < p->config->n_layer; layer++) {
+    for (int64_t layer = 0; layer < p->config->n_layer + p->config->n_mtp; layer++) {
         p->sizes = sizes_of(p->config, layer);
         for (int i = 0; i < N_MAP; i++)
             if (is_of_layers(&map[i]) && map[i].archs & p->config->arch)
@@ -424,13 +437,6 @@ out:
 
 /* ---- the head ---- */
 
-static kt_status same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
-                              const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
-    const kt__weight_source x = kt__plan_source_of(a, in_a), y = kt__plan_source_of(b, in_b);
-    *same = a->type == b->type && a->end - a->begin == b->end - b->begin;
-    return *same ? kt__weight_same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;
-}
-
 /* A tied model's head is its embedding. Some folders store it anyway, or a finetune has
  * untied it without saying so. */
 static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
@@ -443,7 +449,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     KT__TRY(kt__plan_find_source(p, embedding_name(p->config), &embed, &in_embed));
     p->has_head = head != NULL;
     if (head && embed && p->config->tied) {
-        KT__TRY(same_tensors(p, head, in_head, embed, in_embed, &same));
+        KT__TRY(kt__plan_same_tensors(p, head, in_head, embed, in_embed, &same));
         p->has_head = !same;
         if (!same)
             kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
@@ -457,14 +463,6 @@ out:
 }
 
 /* ---- what is left ---- */
-
-/* Layers after the last, which predict further tokens. */
-static bool is_next_layer(const planner *p, const char *name) {
-    const json_t *n = kt__hf_config_get(p->config, "num_nextn_predict_layers");
-    int64_t layer = 0, more = json_is_integer(n) ? json_integer_value(n) : 0;
-    if (sscanf(name, "model.layers.%" SCNd64 ".", &layer) != 1) return false;
-    return layer >= p->config->n_layer && layer < p->config->n_layer + more;
-}
 
 static bool is_other_part(const char *name) {
     if (begins_with(name, "model.")) name += 6;
@@ -521,9 +519,9 @@ static kt_status check_shard(const planner *p, const kt__shard *shard, const kt_
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
         if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name) ||
-            is_shared_key(p, t->name))
+            is_shared_key(p, t->name) || kt__plan_is_copy_in_mtp(p, t->name))
             continue;
-        if (!is_other_part(t->name) && !is_next_layer(p, t->name))
+        if (!is_other_part(t->name) && !kt__plan_is_next_layer(p, t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
                                t->name, p->config->arch_name, p->config->n_layer);
@@ -658,6 +656,7 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
     KT__TRY(size_vocab(&p, n_tokens));
     out->recipe = p.recipe;
     KT__TRY(look_at_head(&p, notes));
+    KT__TRY(kt__plan_look_at_mtp(&p));
     KT__TRY(count_labels(&p));
     KT__TRY(add_all(&p));
     KT__TRY(check_left(&p, notes));

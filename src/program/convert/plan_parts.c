@@ -53,6 +53,17 @@ void kt__plan_with_layer(const char *name, int64_t layer, char *out, size_t size
     snprintf(out, size, "%s", name);
 }
 
+void kt__plan_source_name(const kt__hf_config *c, const char *from, int64_t layer, char *out,
+                          size_t size) {
+    static const char layers[] = "layers.";
+    size_t n = sizeof layers - 1;
+    bool own = c->arch & KT__HF_QWEN35S && layer >= c->n_layer && strncmp(from, layers, n) == 0;
+    if (own)
+        snprintf(out, size, "mtp.layers.%" PRId64 ".%s", layer - c->n_layer, from + n);
+    else
+        kt__plan_with_layer(from, layer, out, size);
+}
+
 size_t kt__plan_prefix_len(const char *name) {
     int k = 0;
     while (strncmp(name, prefixes[k], strlen(prefixes[k])) != 0) k++; /* the last is empty */
@@ -75,6 +86,23 @@ kt_status kt__plan_find_source(const planner *p, const char *name, const kt__st_
         *shard = in;
     }
     return KT_OK;
+}
+
+bool kt__plan_has_source(const planner *p, const char *name) {
+    char full[MAX_NAME];
+    const kt__shard *in;
+    for (int i = 0; i < N_PREFIXES; i++) {
+        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
+        if (kt__folder_find(p->folder, full, &in)) return true;
+    }
+    return false;
+}
+
+kt_status kt__plan_same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
+                                const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
+    const kt__weight_source x = kt__plan_source_of(a, in_a), y = kt__plan_source_of(b, in_b);
+    *same = a->type == b->type && a->end - a->begin == b->end - b->begin;
+    return *same ? kt__weight_same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;
 }
 
 /* ---- shapes and types ---- */
@@ -160,7 +188,7 @@ kt_status kt__plan_add_each(planner *p, const map_row *row, int64_t layer) {
                      .n_cols = kt__plan_dim_of(p, row->cols),
                      .part_rows = kt__plan_dim_of(p, row->rows),
                      .change = row->change};
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     for (int d = 0; d < KT__GGUF_MAX_DIMS; d++) t.ne[d] = 1;
     t.ne[0] = (uint64_t)t.n_cols;
@@ -237,7 +265,7 @@ kt_status kt__plan_add_stacked(planner *p, const map_row *row, int64_t layer) {
                      .ne = {(uint64_t)kt__plan_dim_of(p, row->cols),
                             (uint64_t)kt__plan_dim_of(p, row->rows), (uint64_t)n, 1},
                      .change = row->change};
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(kt__plan_find_source(p, from, &source, &shard));
     if (!source)
@@ -274,7 +302,7 @@ kt_status kt__plan_add_heads(planner *p, const map_row *row, int64_t layer) {
                      .ne = {(uint64_t)kt__plan_dim_of(p, row->cols),
                             (uint64_t)kt__plan_dim_of(p, row->rows), n, 1},
                      .change = row->change};
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(kt__plan_find_source(p, from, &source, &shard));
     if (!source)
@@ -323,7 +351,7 @@ kt_status kt__plan_add_grouped(planner *p, const map_row *row, int64_t layer) {
                      .n_cols = c->d_model,
                      .part_rows = c->state_dim,
                      .change = row->change};
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(kt__plan_find_source(p, from, &source, &shard));
     if (!source)
@@ -416,7 +444,7 @@ kt_status kt__plan_add_blocks(planner *p, const map_row *row, int64_t layer) {
                      .change = row->change};
     if (t.n_cols % 32 != 0)
         return kt__hf_refuse(p->config, "hidden_size", "MXFP4 has blocks of 32", p->err);
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(from) + 1 - sizeof tail), from);
     KT__TRY(find_bytes(p, from, &t, true, &t.source));

@@ -44,8 +44,9 @@ typedef struct planner {
     const kt__recipe *recipe;
     kt__weight_plan *plan;
     plan_sizes sizes;
-    bool has_head;  /* a head of its own */
-    bool as_source; /* no recipe was asked for */
+    bool has_head;             /* a head of its own */
+    bool mtp_embeds, mtp_ends; /* the block that proposes has embeddings, a head of its own */
+    bool as_source;            /* no recipe was asked for */
     const kt__sentence *sentence;
     int64_t n_labels; /* of a classifier */
     kt_error *err;
@@ -56,9 +57,17 @@ int64_t kt__plan_dim_of(const planner *p, plan_dim dim);
 size_t kt__plan_prefix_len(const char *name);
 /* "layers.x" of layer 3 is "layers.3.x", "blk.x" is "blk.3.x". */
 void kt__plan_with_layer(const char *name, int64_t layer, char *out, size_t size);
+/* The name of a row's tensor in a folder, whose blocks that propose may have names of their own. */
+void kt__plan_source_name(const kt__hf_config *config, const char *from, int64_t layer, char *out,
+                          size_t size);
 /* Under any of the prefixes; two spellings of one tensor are refused. NULL: it is not there. */
 kt_status kt__plan_find_source(const planner *p, const char *name, const kt__st_tensor **out,
                                const kt__shard **shard) KT_CHECKED;
+bool kt__plan_has_source(const planner *p, const char *name);
+/* Whether they have one type and the same bytes. */
+kt_status kt__plan_same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
+                                const kt__st_tensor *b, const kt__shard *in_b,
+                                bool *same) KT_CHECKED;
 void kt__plan_show_shape(const kt__st_tensor *t, char got[120]);
 kt_status kt__plan_check_shape(const planner *p, const kt__st_tensor *t, const kt__shard *shard,
                                int64_t rows, int64_t cols, bool vector) KT_CHECKED;

@@ -72,7 +72,7 @@ kt_status kt__plan_add_ternary(planner *p, const map_row *row, int64_t layer) {
                      .n_cols = kt__plan_dim_of(p, row->cols)};
     kt__planned scale = {
         .n_dims = 1, .n_rows = 1, .n_cols = 1, .type = KT__TYPE_F32, .source = {.fd = -1}};
-    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     snprintf(scale.name, sizeof scale.name, "%.*s.scale", (int)(strlen(t.name) - strlen(".weight")),
              t.name);

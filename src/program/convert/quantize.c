@@ -33,6 +33,17 @@ static int read_fact(const requantizer *q, const char *suffix) {
     return value >= 1 && value <= 1 << 20 ? (int)value : 1;
 }
 
+/* Without the blocks that propose tokens, so that they change no layer's type. */
+static int n_layers(const requantizer *q) {
+    uint32_t more = 0;
+    char key[96];
+    kt_error ignored;
+    int n = read_fact(q, "block_count");
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", q->arch);
+    if (kt__gguf_get_u32(q->gguf, key, false, &more, &ignored) != KT_OK) more = 0;
+    return more < (uint32_t)n ? n - (int)more : n;
+}
+
 static kt_status open_source(requantizer *q) {
     const kt__gguf_open_params params = {.use_mmap = true};
     kt__str arch = {"", 0};
@@ -40,7 +51,7 @@ static kt_status open_source(requantizer *q) {
     KT__TRY(kt__gguf_open(q->params->source, &params, &q->gguf, q->err));
     KT__TRY(kt__gguf_get_str(q->gguf, "general.architecture", true, &arch, q->err));
     snprintf(q->arch, sizeof q->arch, "%.*s", (int)(arch.len < 60 ? arch.len : 60), arch.s);
-    q->model = (kt__recipe_model){read_fact(q, "block_count"), read_fact(q, "attention.head_count"),
+    q->model = (kt__recipe_model){n_layers(q), read_fact(q, "attention.head_count"),
                                   read_fact(q, "attention.head_count_kv"),
                                   !kt__gguf_find_tensor(q->gguf, "output.weight")};
     if (q->model.n_head_kv > q->model.n_head) q->model.n_head_kv = q->model.n_head;

@@ -44,6 +44,7 @@ typedef struct summary {
     type_sum types[MAX_TYPES];
     size_t n_types;
     uint64_t n_elem, bytes; /* of all tensors */
+    uint64_t mtp_bytes;     /* of the block that proposes tokens */
 } summary;
 
 static type_sum *sum_of(summary *s, uint32_t type) {
@@ -52,6 +53,32 @@ static type_sum *sum_of(summary *s, uint32_t type) {
     if (s->n_types == MAX_TYPES) return &s->types[MAX_TYPES - 1];
     s->types[s->n_types] = (type_sum){.type = type};
     return &s->types[s->n_types++];
+}
+
+/* The number of a tensor's layer, and where the rest of its name begins; -1: it is of none. */
+static int layer_of(kt__str name, const char **rest) {
+    char text[32];
+    int layer = -1, n = 0;
+    snprintf(text, sizeof text, "%.*s", (int)(name.len < 31 ? name.len : 31), name.s);
+    bool found = sscanf(text, "blk.%9d.%n", &layer, &n) == 1 && n > 0;
+    *rest = name.s + n;
+    return found ? layer : -1;
+}
+
+static void count_mtp(const kt__gguf *g, summary *s) {
+    static const char first[] = "nextn.eh_proj.weight";
+    const char *rest;
+    int block = -1;
+    for (size_t i = 0; i < kt__gguf_n_tensors(g) && block < 0; i++) {
+        kt__str name = kt__gguf_tensor_at(g, i)->name;
+        int layer = layer_of(name, &rest);
+        size_t n = (size_t)(name.s + name.len - rest);
+        if (n == sizeof first - 1 && memcmp(rest, first, n) == 0) block = layer;
+    }
+    for (size_t i = 0; i < kt__gguf_n_tensors(g) && block >= 0; i++) {
+        const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
+        if (layer_of(t->name, &rest) == block) s->mtp_bytes += t->size;
+    }
 }
 
 static void summarise_file(const kt__gguf *g, summary *s) {
@@ -72,6 +99,7 @@ static void summarise_file(const kt__gguf *g, summary *s) {
             s->types[at] = s->types[at - 1];
         s->types[at] = moved;
     }
+    count_mtp(g, s);
 }
 
 static double bits_per_weight(uint64_t bytes, uint64_t n_elem) {
@@ -196,6 +224,9 @@ static void print_head(const kt__gguf *g, const summary *s) {
     printf(" in %zu tensors\n", kt__gguf_n_tensors(g));
     printf("%-14s%s, %.3f bits/weight\n", "quantisation", recipe_of(g),
            bits_per_weight(s->bytes, s->n_elem));
+    if (s->mtp_bytes)
+        printf("%-14sa block for multi-token prediction, %.1f MiB\n", "proposes",
+               (double)s->mtp_bytes / (1 << 20));
 }
 
 static void print_types(const summary *s) {
@@ -512,8 +543,8 @@ static kt_status print_file_json(const inspected *f, const struct inspect_opts *
     put_json_text(&out, "quantisation", (kt__str){recipe, strlen(recipe)});
     kt__buf_printf(&out,
                    "\"parameters\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
-                   ", \"unusable_tensors\": %zu, ",
-                   s.n_elem, s.bytes, count_faults(f));
+                   ", \"mtp_bytes\": %" PRIu64 ", \"unusable_tensors\": %zu, ",
+                   s.n_elem, s.bytes, s.mtp_bytes, count_faults(f));
     json_types(&out, &s);
     kt__buf_puts(&out, ", ");
     json_metadata(&out, g);
