@@ -126,9 +126,12 @@ static void test_a_dear_trial_is_forgotten(void **state) {
     (void)state;
     kt__spec_costs costs = {0};
     for (int i = 0; i < 10; i++) kt__spec_measure(&costs, 1, 1000);
-    kt__spec_measure(&costs, 2, 4000); /* of which a half is believed */
+    kt__spec_measure(&costs, 2, 4000); /* half of half as long again is believed */
     double dear = kt__spec_cost(&costs, 2);
-    assert_true(dear > 2000);
+    assert_true(dear > 1450 && dear < 1550);
+    for (int i = 0; i < 4; i++) kt__spec_measure(&costs, 2, 1150); /* tried again, it is not dear */
+    assert_true(kt__spec_cost(&costs, 2) < 1300);
+    costs.us[2] = dear;
     for (int i = 0; i < 1500; i++) kt__spec_measure(&costs, 1, 1000);
     assert_true(kt__spec_cost(&costs, 2) < 1400);
 }

@@ -12,8 +12,11 @@ static const double rate = 0.15; /* at which measurements follow */
 
 enum {
     LEAST_ROWS = 8,
-    LEAST_TAIL = 48, /* of a text, that are followed where not all of it is */
-    GRANT_STEPS = 16 /* that bring the grant, a quarter of their time each */
+    LEAST_TAIL = 48,  /* of a text, that are followed where not all of it is */
+    GRANT_STEPS = 16, /* that bring the grant, a quarter of their time each */
+    FIRST = 5,        /* measurements, after which they count as they come */
+    LEAST_REST = 12,
+    MOST_REST = 200
 };
 
 void kt__draft_gate_init(kt__draft_gate *g, double size) {
@@ -22,6 +25,20 @@ void kt__draft_gate_init(kt__draft_gate *g, double size) {
 
 static double step_of(const kt__draft_gate *g, const kt__draft_step *step) {
     return g->step_us > 0 ? g->step_us : kt__spec_cost(step->costs, step->rows) * g->size;
+}
+
+/* A step with k proposals for each of n answers, and what they take. After a rest it is hoped that
+ * they take what is guessed, if that is less. */
+static double tried_us(const kt__draft_gate *g, const kt__draft_step *step, int n, int k) {
+    return kt__spec_cost(step->costs, step->rows + n * k) + k * step_of(g, step);
+}
+
+static double hoped_us(const kt__draft_gate *g, const kt__draft_step *step, int n, int k) {
+    double us = tried_us(g, step, n, k);
+    if (!g->hopes) return us;
+    double guess = kt__spec_guess(step->costs, step->rows, n * k) +
+                   k * g->size * kt__spec_cost(step->costs, step->rows);
+    return guess < us ? guess : us;
 }
 
 static double row_of(const kt__draft_gate *g, const kt__draft_step *step) {
@@ -51,11 +68,11 @@ static offer best_offer(const kt__draft_gate *g, const kt__draft_step *step, dou
     if (base <= 0) return best;
     most = limit_rows(step, n, most);
     for (int k = 1; k <= most; k++) {
-        double us = kt__spec_cost(step->costs, step->rows + n * k) + k * step_of(g, step);
+        double us = hoped_us(g, step, n, k);
         chance *= right;
         extra += chance * n;
         double tokens = step->tokens + extra;
-        if (us - base > risk_us || tokens / us <= best_rate) continue;
+        if (tried_us(g, step, n, k) - base > risk_us || tokens / us <= best_rate) continue;
         best_rate = tokens / us;
         best = (offer){k, tokens * base / step->tokens - us, extra};
     }
@@ -71,6 +88,19 @@ bool kt__draft_gate_pays(const kt__draft_gate *g, const kt__draft_step *step, do
                          int most) {
     bool unknown = kt__spec_cost(step->costs, step->rows) <= 0;
     return unknown || best_offer(g, step, right, n, most, INFINITY).n > 0;
+}
+
+void kt__draft_gate_rest(kt__draft_gate *g) {
+    g->rest = g->rest > 0 ? 2 * g->rest : LEAST_REST;
+    if (g->rest > MOST_REST) g->rest = MOST_REST;
+    g->resting = g->rest;
+    g->hopes = false;
+}
+
+bool kt__draft_gate_rests(kt__draft_gate *g) {
+    if (g->resting == 0) return false;
+    g->hopes = --g->resting == 0;
+    return true;
 }
 
 int32_t kt__draft_gate_covers(const kt__draft_gate *g, const kt__draft_step *step,
@@ -106,6 +136,17 @@ static void average_in(double *to, double us) {
     *to = *to > 0 ? *to + rate * (us - *to) : us;
 }
 
+/* The first ones as kt__spec_measure takes them, where the guess is known. */
+static void measure_step(kt__draft_gate *g, double us) {
+    if (g->step_us <= 0) g->step_us = g->base_us * g->size;
+    if (g->step_us <= 0 || g->n_drafted >= FIRST) {
+        average_in(&g->step_us, us);
+        return;
+    }
+    if (us > 1.5 * g->step_us && g->n_drafted > 0) us = 1.5 * g->step_us;
+    g->step_us += (us - g->step_us) / (g->n_drafted++ + 2);
+}
+
 void kt__draft_gate_followed(kt__draft_gate *g, int rows, double us) {
     g->credit_us -= us;
     if (rows >= LEAST_ROWS && g->warm_rows) average_in(&g->row_us, us / rows);
@@ -114,7 +155,7 @@ void kt__draft_gate_followed(kt__draft_gate *g, int rows, double us) {
 
 void kt__draft_gate_drafted(kt__draft_gate *g, int steps, double us) {
     g->credit_us -= us;
-    if (steps > 0 && g->warm_steps) average_in(&g->step_us, us / steps);
+    if (steps > 0 && g->warm_steps) measure_step(g, us / steps);
     g->warm_steps = true;
 }
 
@@ -122,6 +163,8 @@ void kt__draft_gate_verify(kt__draft_gate *g, const kt__draft_step *step, int n_
     g->base_us = kt__spec_cost(step->costs, step->rows);
     g->guess_us = kt__spec_cost(step->costs, step->rows + n_proposed);
     g->token_us = g->base_us / step->tokens;
+    if (!g->hopes) g->rest = 0; /* it pays as measured */
+    g->hopes = false;
 }
 
 void kt__draft_gate_accepted(kt__draft_gate *g, int n) {

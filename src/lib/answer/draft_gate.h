@@ -27,6 +27,10 @@ typedef struct kt__draft_gate {
     double step_us;  /* with a row for each answer; 0: not measured */
     double token_us; /* what a right proposal saves */
     int n_steps;     /* of the first, which bring the grant */
+    int n_drafted;   /* times, of the first */
+    int resting;     /* steps without asking, as yet */
+    int rest;        /* the last rest's steps */
+    bool hopes;      /* after a rest: what was measured may have been a neighbour's doing */
     /* the step at hand, where it verifies proposals: its time without, and as expected; else 0 */
     double base_us, guess_us;
 } kt__draft_gate;
@@ -55,6 +59,11 @@ int kt__draft_gate_choose(const kt__draft_gate *gate, const kt__draft_step *step
 /* The same if nothing could be lost: with false it is not worth asking for a while. */
 bool kt__draft_gate_pays(const kt__draft_gate *gate, const kt__draft_step *step, double right,
                          int n, int most);
+/* It does not pay: some steps pass without asking, ever more of them, and then one try is made
+ * that pays by first guesses, if the account covers what it takes as measured. */
+void kt__draft_gate_rest(kt__draft_gate *gate);
+/* Whether this step is one of them. */
+bool kt__draft_gate_rests(kt__draft_gate *gate);
 /* Rows to follow that the account covers, and what is expected of the answer: all of them, or fewer
  * from the text's end, which is worth beginning anew there; 0: none. */
 int32_t kt__draft_gate_covers(const kt__draft_gate *gate, const kt__draft_step *step,

@@ -5,6 +5,7 @@
 /* A row more costs this share of a step with few rows until measurements say otherwise: a guess on
  * the dear side. */
 static const double row_share = 0.2;
+enum { FIRST = 5 }; /* measurements of so many rows, after which they count as they come */
 
 static int least_measured(const kt__spec_costs *costs) {
     int least = 1;
@@ -23,11 +24,11 @@ static void fade_costs(kt__spec_costs *costs, int rows) {
     costs->us[next] += rate * (guess - costs->us[next]);
 }
 
-/* The first step with so many rows touches new memory: of what it took beyond the estimate, half is
- * believed. */
-static double first_cost(const kt__spec_costs *costs, int rows, double t) {
-    double estimate = kt__spec_cost(costs, rows);
-    return estimate > 0 && t > estimate ? (t + estimate) / 2 : t;
+/* The first steps with so many rows touch new memory, and a neighbour's second among them would say
+ * that all are dear: the estimate counts as one of them, and each is held to half as long again. */
+static void average_first(double *cost, int n, double t) {
+    if (t > 1.5 * *cost) t = 1.5 * *cost;
+    *cost = n == 0 && t < *cost ? t : *cost + (t - *cost) / (n + 2);
 }
 
 /* Fewer rows take no longer: what they took was a neighbour's doing, and is not measured again while proposals are made. */
@@ -40,9 +41,15 @@ void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (rows < 1 || rows > KT__SPEC_ROWS_MAX || us <= 0) return;
     double *cost = &costs->us[rows];
     double t = (double)us;
-    /* a neighbour's burst must not shut speculation off, nor one lucky step open it */
-    if (*cost > 0 && t > 3 * *cost) t = 3 * *cost;
-    *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : first_cost(costs, rows, t);
+    if (*cost <= 0) *cost = kt__spec_cost(costs, rows); /* an estimate, or nothing is known */
+    if (*cost <= 0) {
+        *cost = t;
+    } else if (costs->n[rows] < FIRST) {
+        average_first(cost, costs->n[rows]++, t);
+    } else { /* a neighbour's burst must not shut speculation off, nor one lucky step open it */
+        if (t > 3 * *cost) t = 3 * *cost;
+        *cost += 0.15 * (t - *cost);
+    }
     bound_fewer(costs, rows);
     if (rows > costs->most) costs->most = rows;
     if (rows == least_measured(costs)) fade_costs(costs, rows);
@@ -55,6 +62,10 @@ static double cost_beyond(const kt__spec_costs *costs, int rows) {
     double per_row = from * row_share;
     if (costs->most > least && to > from) per_row = (to - from) / (costs->most - least);
     return to + per_row * (rows - costs->most);
+}
+
+double kt__spec_guess(const kt__spec_costs *costs, int rows, int more) {
+    return kt__spec_cost(costs, rows) * (1 + row_share * more);
 }
 
 double kt__spec_cost(const kt__spec_costs *costs, int rows) {

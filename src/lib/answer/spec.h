@@ -23,12 +23,15 @@ enum {
 /* What steps cost, by their number of rows. */
 typedef struct kt__spec_costs {
     double us[KT__SPEC_ROWS_MAX + 1]; /* 0: not measured */
+    int n[KT__SPEC_ROWS_MAX + 1];     /* times measured, the first ones */
     int most;                         /* rows measured at most */
 } kt__spec_costs;
 
 void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us);
 /* As measured, or estimated from what was; 0: nothing was. */
 double kt__spec_cost(const kt__spec_costs *costs, int rows);
+/* Of so many rows more, as if only fewer had been measured. */
+double kt__spec_guess(const kt__spec_costs *costs, int rows, int more);
 
 /* How proposals of an answer turned out. */
 typedef struct kt__spec_state {

@@ -16,8 +16,7 @@ enum {
                         for nothing, and proposals do not pay */
     READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing, */
     AGAIN_ROWS = 16, /* and with recurrent layers those that were proposed and right */
-    LANE_STATES = 3, /* of the text, of proposals, and the next one */
-    REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
+    LANE_STATES = 3  /* of the text, of proposals, and the next one */
 };
 
 /* The share of proposals that may be right, where nothing is known: trying costs little. */
@@ -38,7 +37,6 @@ struct kt__draft {
     kt__draft_ask **ready; /* [n_lanes] those that have been followed */
     kt__draft_gate gate;
     double usual_right; /* of all answers */
-    int resting;
 };
 
 /* ---- life ---- */
@@ -387,7 +385,7 @@ static void keep_within(kt__draft *d, const kt__draft_ask *ask) {
 
 /* It does not pay now: later it is tried again. */
 static void rest_asks(kt__draft *d, const kt__draft_ask *asks, int n) {
-    d->resting = REST_STEPS;
+    kt__draft_gate_rest(&d->gate);
     for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (hopeful - asks[i].seq->right);
 }
 
@@ -414,10 +412,7 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft
         right += ask->seq->right;
         if (ask->most < most) most = ask->most;
     }
-    if (d->resting > 0 && !eager) {
-        d->resting--;
-        return;
-    }
+    if (!eager && kt__draft_gate_rests(&d->gate)) return;
     if (n_ready > 0) {
         right /= n_ready;
         k = eager ? most : kt__draft_gate_choose(&d->gate, verify, right, n_ready, most);
