@@ -153,7 +153,8 @@ typedef struct kt__draft_seq {
     /* [d_model] where the model's own block proposes: its state after n_hidden positions */
     float *hidden;
     int32_t n_hidden;
-    double right; /* share of its proposals that were right */
+    int32_t n_counted; /* of its tokens, where the block knows which are common */
+    double right;      /* share of its proposals that were right */
 } kt__draft_seq;
 
 /* Tokens, and what was computed of them: a request's choice has one of its own, a sequence lends

@@ -49,7 +49,8 @@ typedef struct kt__batch {
     /* With kt__fwd_params.mtp: the normed state of the position before each segment, [n_seg] of
      * [d_model]; NULL where nobody knows it. */
     const float *const *before;
-    bool mtp; /* rows are of the block that proposes, one a segment, without adapters */
+    bool mtp;        /* rows are of the block that proposes, one a segment, without adapters */
+    int n_head_rows; /* with mtp: products of the head's first rows alone, not finished; 0: of all */
 } kt__batch;
 
 #endif

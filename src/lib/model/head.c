@@ -89,5 +89,6 @@ kt_status kt__head_run(kt__fwd *fwd, const kt__head *head, kt_error *err) {
         fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
     if (b->no_head) return KT_OK;
     head_product(fwd, head, &lora, rows);
+    if (b->n_head_rows > 0) return KT_OK; /* only which is greatest counts */
     return finish_logits(fwd) ? KT_OK : kt__fwd_fail(fwd, "the logits, after the last", err);
 }

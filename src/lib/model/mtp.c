@@ -53,8 +53,10 @@ kt_status kt__mtp_run(kt__fwd *fwd, kt_error *err) {
     const kt__bound *t = net->mtp->t;
     const float *norm = t[KT__SLOT_MTP_END].v;
     const kt__weight *own = &t[KT__SLOT_MTP_HEAD].w;
-    const kt__head head = {norm ? norm : net->out_norm, own->data ? own : &net->head,
-                           own->data ? NULL : net->head_bias};
+    kt__weight w = own->data ? *own : net->head;
+    if (fwd->batch.n_head_rows > 0 && fwd->batch.n_head_rows < w.n_row)
+        w.n_row = fwd->batch.n_head_rows;
+    const kt__head head = {norm ? norm : net->out_norm, &w, own->data ? NULL : net->head_bias};
     fwd->layer = net->hp.n_layer;
     kt__fwd_rotate(fwd);
     make_input(fwd, NULL);

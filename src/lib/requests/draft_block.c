@@ -4,14 +4,39 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+enum {
+    PARTS = 32,           /* of the vocabulary, by ids */
+    LEAST_SEEN = 64,      /* tokens, before which all parts are computed */
+    MOST_SEEN = 4096,     /* then the older half is forgotten */
+    LARGE_VOCAB = 1 << 16 /* with fewer tokens a head is little of a model that is used */
+};
+
 struct kt__draft_block {
     kt_engine *engine;
-    kt__seg *segs;        /* [n_lanes] */
-    const float **before; /* [n_lanes] */
-    int32_t *ids;         /* [n_lanes] */
-    int32_t *out_rows;    /* [n_lanes] */
-    kt__draft_ask **of;   /* [n_lanes] whose the rows are */
+    kt__seg *segs;           /* [n_lanes] */
+    const float **before;    /* [n_lanes] */
+    int32_t *ids;            /* [n_lanes] */
+    int32_t *out_rows;       /* [n_lanes] */
+    kt__draft_ask **of;      /* [n_lanes] whose the rows are */
+    double rest, head;       /* bytes of a proposal, its head's among them: shares of a step's */
+    int n_in[PARTS], n_seen; /* tokens of texts, by the part that they are of */
 };
+
+static uint64_t bytes_of(const kt__weight *w) {
+    return (uint64_t)w->row_bytes * (uint64_t)w->n_row;
+}
+
+static double share_of_head(const kt__net *net) {
+    const kt__weight *own = &net->mtp->t[KT__SLOT_MTP_HEAD].w;
+    return (double)bytes_of(own->data ? own : &net->head) / (double)net->decode_bytes;
+}
+
+double kt__draft_block_size(const kt_model *model) {
+    const kt__net *net = model->net;
+    uint64_t bytes = net->mtp_bytes - bytes_of(&net->mtp->t[KT__SLOT_MTP_EMBED].w);
+    if (!net->mtp->t[KT__SLOT_MTP_HEAD].w.data) bytes += bytes_of(&net->head);
+    return (double)bytes / (double)net->decode_bytes;
+}
 
 kt_status kt__draft_block_create(kt_engine *engine, kt__draft_block **out, kt_error *err) {
     size_t lanes = (size_t)engine->params.n_parallel;
@@ -19,6 +44,8 @@ kt_status kt__draft_block_create(kt_engine *engine, kt__draft_block **out, kt_er
     kt__draft_block *b = kt__calloc(1, sizeof *b);
     if (!b) return kt__fail_nomem(err, "the proposals' batch", sizeof *b);
     b->engine = engine;
+    b->head = share_of_head(engine->model->net);
+    b->rest = kt__draft_block_size(engine->model) - b->head;
     b->segs = kt__calloc(lanes, sizeof *b->segs);
     b->before = kt__calloc(lanes, sizeof *b->before);
     b->ids = kt__calloc(lanes, sizeof *b->ids);
@@ -42,15 +69,38 @@ void kt__draft_block_destroy(kt__draft_block *b) {
     kt__free(b);
 }
 
-static uint64_t bytes_of(const kt__weight *w) {
-    return (uint64_t)w->row_bytes * (uint64_t)w->n_row;
+/* ---- which rows of the head ---- */
+
+/* Of a text's tokens what has come since. */
+static void count_tokens(kt__draft_block *b, const kt__draft_ask *ask) {
+    int n_vocab = (int)kt__engine_n_vocab(b->engine);
+    int32_t from = ask->seq->n_counted < ask->n_tok ? ask->seq->n_counted : ask->n_tok;
+    if (ask->n_tok - from > MOST_SEEN) from = ask->n_tok - MOST_SEEN;
+    for (int32_t i = from; i < ask->n_tok; i++) {
+        b->n_in[(int64_t)ask->tokens[i] * PARTS / n_vocab]++;
+        b->n_seen++;
+    }
+    ask->seq->n_counted = ask->n_tok;
+    if (b->n_seen <= MOST_SEEN) return;
+    b->n_seen = 0;
+    for (int i = 0; i < PARTS; i++) b->n_seen += b->n_in[i] /= 2;
 }
 
-double kt__draft_block_size(const kt_model *model) {
-    const kt__net *net = model->net;
-    uint64_t bytes = net->mtp_bytes - bytes_of(&net->mtp->t[KT__SLOT_MTP_EMBED].w);
-    if (!net->mtp->t[KT__SLOT_MTP_HEAD].w.data) bytes += bytes_of(&net->head);
-    return (double)bytes / (double)net->decode_bytes;
+/* Tokens are numbered by how common they are: the first parts that give the most tokens a second if a
+ * proposal is right wherever its token is among them. 0: all. */
+static int choose_rows(const kt__draft_block *b) {
+    const double row = 0.2; /* what the row that verifies adds to a step */
+    int n_vocab = (int)kt__engine_n_vocab(b->engine), best = PARTS;
+    double best_rate = 2 / (1 + row + b->rest + b->head), in = 0;
+    if (b->n_seen < LEAST_SEEN || n_vocab < LARGE_VOCAB) return 0;
+    for (int i = 1; i < PARTS; i++) {
+        in += b->n_in[i - 1];
+        double rate = (1 + in / b->n_seen) / (1 + row + b->rest + b->head * i / PARTS);
+        if (rate <= best_rate) continue;
+        best_rate = rate;
+        best = i;
+    }
+    return best == PARTS ? 0 : (int)((int64_t)n_vocab * best / PARTS);
 }
 
 bool kt__draft_block_knows(const kt__draft_ask *ask) {
@@ -74,7 +124,7 @@ static int list_ready(kt__draft_block *b, kt__draft_ask *asks, int n, int k) {
     return n_row;
 }
 
-static bool run_rows(kt__draft_block *b, int n_row) {
+static bool run_rows(kt__draft_block *b, int n_row, int n_head_rows) {
     const kt__batch batch = {.n_tok = n_row,
                              .ids = b->ids,
                              .segs = b->segs,
@@ -82,7 +132,8 @@ static bool run_rows(kt__draft_block *b, int n_row) {
                              .out_rows = b->out_rows,
                              .n_out = n_row,
                              .before = b->before,
-                             .mtp = true};
+                             .mtp = true,
+                             .n_head_rows = n_head_rows};
     kt__batch_run run = {.fwd = b->engine->step_fwd,
                          .batch = &batch,
                          .decode = true,
@@ -94,13 +145,14 @@ static bool run_rows(kt__draft_block *b, int n_row) {
 }
 
 /* The most likely tokens, which the next rows continue from; false: there is none. */
-static bool take_rows(kt__draft_block *b, int n_row) {
+static bool take_rows(kt__draft_block *b, int n_row, int n_head_rows) {
     const kt_engine *engine = b->engine;
+    int n_id = n_head_rows > 0 ? n_head_rows : (int)kt__engine_n_vocab(engine);
     bool finite = true;
     for (int i = 0; i < n_row && finite; i++) {
         kt__draft_ask *ask = b->of[i];
-        int32_t id = engine->model->ctx->kernels->argmax(kt__fwd_logits(engine->step_fwd, i),
-                                                         (int)kt__engine_n_vocab(engine), &finite);
+        int32_t id = engine->model->ctx->kernels->argmax(kt__fwd_logits(engine->step_fwd, i), n_id,
+                                                         &finite);
         if (!finite) break;
         b->ids[i] = ask->ids[ask->n++] = id;
         b->before[i] = kt__fwd_hidden(engine->step_fwd, i);
@@ -111,7 +163,9 @@ static bool take_rows(kt__draft_block *b, int n_row) {
 
 int kt__draft_block_propose(kt__draft_block *b, kt__draft_ask *asks, int n, int k) {
     int steps = 0, n_row = list_ready(b, asks, n, k);
-    while (n_row > 0 && steps < k && run_rows(b, n_row) && take_rows(b, n_row)) steps++;
+    for (int i = 0; i < n_row; i++) count_tokens(b, b->of[i]);
+    int n_id = choose_rows(b);
+    while (n_row > 0 && steps < k && run_rows(b, n_row, n_id) && take_rows(b, n_row, n_id)) steps++;
     for (int i = 0; i < n_row; i++) b->of[i]->n = steps;
     return steps;
 }
