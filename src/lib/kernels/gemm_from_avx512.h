@@ -12,6 +12,7 @@
 #define GEMM_FROM_Q8_0 5
 #define GEMM_FROM_IQ4_NL 3
 #define GEMM_FROM_MXFP4 3
+#define GEMM_FROM_NVFP4 5
 #define GEMM_FROM_Q2_K 3
 #define GEMM_FROM_Q3_K 3
 #define GEMM_FROM_Q4_K 3

@@ -96,6 +96,13 @@ KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[8]) {
 
 KT_INLINE void quants_two(kt__type type, const uint8_t *block, vi q[2]) {
     size_t pitch = block_bytes(type), qs = qs_offset(type);
+    if (has_halves(type)) {
+        vi x = vi_load(block + nvfp4_qs(0)), low = mxfp4_values(low_bits(x, 15));
+        vi high = mxfp4_values(low_bits(vi_shr(x, 4), 15));
+        q[0] = _mm256_unpacklo_epi64(low, high);
+        q[1] = _mm256_unpackhi_epi64(low, high);
+        return;
+    }
     if (type == KT__TYPE_Q8_0) {
         vi bias = vi_bytes(WIDE_BIAS);
         q[0] = vi_xor(vi_load_pieces16(block + qs, pitch), bias);
@@ -155,17 +162,22 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
     }
 }
 
-/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l). first, second (unless
- * NULL): as words_of_group */
+/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l), the first halves of blocks
+ * before the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
                            vi *part, __m128i *first, __m128i *second) {
     vi q[8];
-    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
+    words_of_blocks(type, block, first, second);
     KT_UNROLL for (int i = 0; i < 4; i++)
         quants_two(type, block + 2 * (size_t)i * block_bytes(type), q + 2 * i);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         KT_UNROLL for (int i = 0; i < 4; i++) {
             vi a = vi_load(act + 256 * t + 64 * i), b = vi_load(act + 256 * t + 64 * i + 32);
+            if (has_halves(type)) {
+                part[i * LANES + t] = vi_quads(q[2 * i], a);
+                part[(BLOCK_VECS + i) * LANES + t] = vi_quads(q[2 * i + 1], b);
+                continue;
+            }
             part[i * LANES + t] = is_wide(type) ? vi_quads2_wide(q[2 * i], a, q[2 * i + 1], b)
                                                 : vi_quads2(q[2 * i], a, q[2 * i + 1], b);
         }

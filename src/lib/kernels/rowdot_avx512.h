@@ -167,6 +167,14 @@ KT_INLINE vi nibbles_of_four(const uint8_t *p, size_t pitch) {
     return x;
 }
 
+/* The same of NVFP4, in two halves of blocks; p: their weights. */
+KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
+    vi x = vi_load_pieces32(p, sizeof(kt__nvfp4)), low = mxfp4_values(low_bits(x, 15));
+    vi high = mxfp4_values(low_bits(vi_shr(x, 4), 15));
+    q[0] = _mm512_unpacklo_epi64(low, high);
+    q[1] = _mm512_unpackhi_epi64(low, high);
+}
+
 /* A group of eight blocks. first, second: as words_of_group */
 KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
                             __m128i *second) {
@@ -175,6 +183,12 @@ KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128
         words_of_group(pitch, block, first, NULL);
         quants_bytes(block + 2, pitch, q);
         quants_bytes(block + 2 + 4 * pitch, pitch, q + 2);
+        return;
+    }
+    if (has_halves(type)) {
+        words_of_blocks(type, block, first, second);
+        quants_nvfp4(block + nvfp4_qs(0), q);
+        quants_nvfp4(block + nvfp4_qs(4), q + 2);
         return;
     }
     if (type == KT__TYPE_MXFP4) { /* 17 bytes: not whole words */
@@ -256,8 +270,8 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
     }
 }
 
-/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l). first, second (unless
- * NULL): as words_of_group */
+/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l), the first halves of blocks
+ * before the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
                            vi *part, __m128i *first, __m128i *second) {
     vi q[4];
@@ -267,6 +281,12 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
         quants_group(type, block, q, first, second);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
+        if (has_halves(type)) {
+            KT_UNROLL for (int i = 0; i < 4; i++)
+                part[(i % 2 * BLOCK_VECS + i / 2) * LANES + t] = vi_dot8(vi_zero(), q[i],
+                                                                         vi_load(x + 64 * i));
+            continue;
+        }
         part[t] = vi_dot8(vi_dot8(vi_zero(), q[0], vi_load(x)), q[1], vi_load(x + 64));
         part[LANES + t] = vi_dot8(vi_dot8(vi_zero(), q[2], vi_load(x + 128)), q[3],
                                   vi_load(x + 192));

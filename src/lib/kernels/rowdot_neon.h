@@ -102,6 +102,12 @@ KT_INLINE vi quants_q32(kt__type type, const uint8_t *block) {
     return fifth ? vi_or(q, quants_fifth(qs - 4)) : q;
 }
 
+/* one of NVFP4; p: its weights */
+KT_INLINE vi quants_nvfp4(const uint8_t *p) {
+    vi x = mxfp4_values(quants_piece(p));
+    return VI(zip1_64(x.a, x.b), zip2_64(x.a, x.b));
+}
+
 /* ---- sums ---- */
 
 /* 8 scales as i32: the bytes of dwords 2i and 2i + 1 of `scale`, which are LANES apart */
@@ -151,19 +157,26 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
     }
 }
 
-/* part[vec * LANES + t]: register l sums to block_at(type, vec, l). first, second (unless NULL): as
- * words_of_group */
+/* part[vec * LANES + t]: register l sums to block_at(type, vec, l), the first halves of blocks before
+ * the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
                            vi *part, words8 *first, words8 *second) {
     vi q[8];
-    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
+    words_of_blocks(type, block, first, second);
     KT_UNROLL for (int j = 0; j < 8; j++)
-        q[j] = quants_q32(type, block + (size_t)j * block_bytes(type));
+        q[j] = has_halves(type) ? quants_nvfp4(block + nvfp4_qs(j))
+                                : quants_q32(type, block + (size_t)j * block_bytes(type));
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
         KT_UNROLL for (int i = 0; i < 4; i++) {
-            part[i * LANES + t] = VI(dot_both(q[2 * i], vi_load(x + 64 * i)),
-                                     dot_both(q[2 * i + 1], vi_load(x + 64 * i + 32)));
+            vi q0 = q[2 * i], q1 = q[2 * i + 1], x0 = vi_load(x + 64 * i),
+               x1 = vi_load(x + 64 * i + 32);
+            if (!has_halves(type)) {
+                part[i * LANES + t] = VI(dot_both(q0, x0), dot_both(q1, x1));
+                continue;
+            }
+            part[i * LANES + t] = VI(dot_half(q0.a, x0.a), dot_half(q1.a, x1.a));
+            part[(BLOCK_VECS + i) * LANES + t] = VI(dot_half(q0.b, x0.b), dot_half(q1.b, x1.b));
         }
     }
 }

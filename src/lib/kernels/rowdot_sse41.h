@@ -121,6 +121,14 @@ KT_INLINE void quants_q32(kt__type type, const uint8_t *block, vi q[2]) {
     }
 }
 
+/* one of NVFP4; p: its weights */
+KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
+    vi x = vi_load(p), low = mxfp4_values(low_bits(x, 15)),
+       high = mxfp4_values(low_bits(vi_shr(x, 4), 15));
+    q[0] = _mm_unpacklo_epi64(low, high);
+    q[1] = _mm_unpackhi_epi64(low, high);
+}
+
 /* ---- sums ---- */
 
 /* the i16 scale of the 16 weights from `at` on; scale bytes of group i are in dword i/4 of `scale`,
@@ -173,16 +181,26 @@ KT_INLINE vi dot_block(kt__type type, const vi q[2], const int8_t *x) {
     return _mm_madd_epi16(vi_add16(vi_pairs(q[0], x0), vi_pairs(q[1], x1)), one);
 }
 
-/* part[vec * LANES + t]: sums to block_at(type, vec, 0). first, second (unless NULL): as
- * words_of_group */
+/* part[vec * LANES + t]: sums to block_at(type, vec, 0), the first halves of blocks before the
+ * second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
                            vi *part, words8 *first, words8 *second) {
-    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
+    words_of_blocks(type, block, first, second);
     KT_UNROLL for (int j = 0; j < 8; j++) {
         vi q[2];
-        quants_q32(type, block + (size_t)j * block_bytes(type), q);
+        if (has_halves(type))
+            quants_nvfp4(block + nvfp4_qs(j), q);
+        else
+            quants_q32(type, block + (size_t)j * block_bytes(type), q);
         KT_ROLLED for (int t = 0; t < n_tok; t++) {
-            part[j * LANES + t] = dot_block(type, q, act + 256 * t + 32 * j);
+            const int8_t *x = act + 256 * t + 32 * j;
+            if (!has_halves(type)) {
+                part[j * LANES + t] = dot_block(type, q, x);
+                continue;
+            }
+            KT_UNROLL for (int h = 0; h < 2; h++)
+                part[(h * BLOCK_VECS + j) * LANES + t] = _mm_madd_epi16(
+                    vi_pairs(q[h], vi_load(x + 16 * h)), _mm_set1_epi16(1));
         }
     }
 }

@@ -37,6 +37,9 @@ KT_INLINE vi vi_quads2(vi u0, vi x0, vi u1, vi x1) {
     vi pairs = vi_add16(vi_pairs(u0, x0), vi_pairs(u1, x1));
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
+KT_INLINE vi vi_quads(vi u, vi x) {
+    return _mm256_madd_epi16(vi_pairs(u, x), _mm256_set1_epi16(1));
+}
 KT_INLINE vi vi_quads2_wide(vi w0, vi x0, vi w1, vi x1) {
     const vi one = _mm256_set1_epi16(1);
     return vi_dot16(_mm256_madd_epi16(vi_pairs_wide(w0, x0), one), vi_pairs_wide(w1, x1), one);

@@ -27,6 +27,7 @@ KT_INLINE vi vi_wide_scale(vi bytes, int k) { return vi_sar(vi_shl(bytes, 24 - 8
 KT_INLINE vi vi_quads2(vi u0, vi x0, vi u1, vi x1) {
     return vi_dot8(vi_dot8(vi_zero(), u0, x0), u1, x1);
 }
+KT_INLINE vi vi_quads(vi u, vi x) { return vi_dot8(vi_zero(), u, x); }
 KT_INLINE vi vi_quads2_wide(vi u0, vi x0, vi u1, vi x1) { return vi_quads2(u0, x0, u1, x1); }
 
 /* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the

@@ -231,6 +231,9 @@ KT_INLINE vi vi_reduce(const vi *x) {
 #define KT_OWN_WORDS
 typedef int16x8_t words8; /* eight words of a group of eight 32-blocks */
 
+/* of 16 bytes */
+KT_INLINE int sum_of_half(const uint8_t *x) { return vaddlvq_s8(S8(load128(x))); }
+
 KT_INLINE int32x4_t widened_bytes(int32x4_t x, int8x16_t idx) {
     return (int32x4_t)((int16x8_t)vqtbl1q_s8(S8(x), (uint8x16_t)idx) >> 8);
 }
