@@ -649,6 +649,7 @@ typedef struct kt_engine_info {
     int32_t kv_tail;         /* 0: none */
     int32_t n_f16_layers;    /* whose keys are f16, though kv_keys is not */
     uint64_t kv_draft_bytes; /* kt_mem_plan's */
+    uint64_t expert_kept_bytes, expert_bytes; /* kt_mem_plan's */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated. What is 0 in the
@@ -675,6 +676,10 @@ typedef struct kt_mem_plan {
      * kept where conversations may branch; 0: there are none */
     int64_t kv_window_positions;
     uint64_t kv_draft_bytes; /* of kv_bytes: of the file's block that proposes tokens; 0: none does */
+    /* Of a model with experts whose weights are more than the budget leaves: of weights_bytes those of experts, which
+     * are kept by use while the others are read from the file as they are needed; 0: all are mapped. */
+    uint64_t expert_kept_bytes;
+    uint64_t expert_bytes; /* then: of all experts */
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);
@@ -1301,6 +1306,8 @@ typedef struct kt_engine_stats {
     int32_t parallel_now, parallel_most; /* answers computed together */
     int32_t gap_ms_now, gap_ms_most;     /* that a prompt's slices may take between two tokens */
     uint64_t n_actions[KT_ACTION_COUNT];
+    /* experts that are read as they are needed: those that layers used, of these not in memory by then, and bytes read */
+    uint64_t n_experts_used, n_experts_missed, expert_read_bytes;
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);

@@ -170,6 +170,12 @@ static kt_status open_blas(kt_model *model, kt_error *err) {
     return KT_OK;
 }
 
+/* As they are needed, from a file that need not be in memory as a whole. */
+static bool can_read_experts(const kt_model *model) {
+    const kt_model_params *p = &model->params;
+    return model->net && p->use_mmap && !p->use_mlock && !kt__ctx_split(model->ctx);
+}
+
 /* Takes gguf over in any case. */
 static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
                            const kt_model_params *params, kt_model **out, kt_error *err) {
@@ -188,6 +194,8 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
     if (kt__ctx_split(ctx)) kt__gguf_read_expert_parts(gguf);
+    if (can_read_experts(model))
+        KT__TRY(kt__expert_store_create(model->net, gguf, &model->experts, err));
     KT__TRY(load_text(model, err));
     if (params->vocab_only && !model->tok) {
         status = kt__fail(err, KT_E_FORMAT, "%s: the file has no vocabulary", path);
@@ -254,6 +262,7 @@ void kt_model_close(kt_model *model) {
     kt__held_vocab_free(atomic_load(&model->held_vocab));
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
+    kt__expert_store_destroy(model->experts);
     kt__net_free(model->net);
     kt__blas_close(model->blas);
     kt__gguf_close(model->gguf);
@@ -296,7 +305,9 @@ void kt_model_get_pages(const kt_model *model, kt_pages_info *out) {
 
 uint64_t kt__model_resident_bytes(const kt_model *model) {
     bool stays = model->params.use_mmap && !model->params.use_mlock;
-    return model->info.weight_bytes - (stays ? model->net->lookup_bytes : 0);
+    uint64_t bytes = model->info.weight_bytes - (stays ? model->net->lookup_bytes : 0);
+    uint64_t kept = kt__expert_store_bytes(model->experts);
+    return kept ? bytes - kt__expert_store_file_bytes(model->experts) + kept : bytes;
 }
 
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {

@@ -10,7 +10,7 @@
 /* KT_E_STATE where the model was opened without its network. */
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
 /* Bytes of weights that computing keeps in memory: all but tables that stay in a mapped file, where
- * each token reads a row. */
+ * each token reads a row, and experts that are read as they are needed. */
 uint64_t kt__model_resident_bytes(const kt_model *model);
 /* The shape of its K/V; it has a network. */
 kt__kv_shape kt__model_kv_shape(const kt_model *model);

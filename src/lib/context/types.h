@@ -20,6 +20,7 @@
 #include "host/host.h"
 #include "host/pool.h"
 #include "kv/prefix.h"
+#include "model/expert_store.h"
 #include "model/forward.h"
 #include "peers/message.h"
 #include "sample/sample.h"
@@ -62,10 +63,11 @@ struct kt_ctx {
 struct kt_model {
     kt_ctx *ctx;
     kt__gguf *gguf;
-    kt__net *net;            /* NULL with vocab_only */
-    kt__blas *blas;          /* NULL: not asked for */
-    kt__tokenizer *tok;      /* NULL: the file has no vocabulary */
-    kt__chat_template *chat; /* NULL: no template, or chat_error says why it is unusable */
+    kt__net *net;              /* NULL with vocab_only */
+    kt__expert_store *experts; /* that can be read as they are needed; NULL: there are none */
+    kt__blas *blas;            /* NULL: not asked for */
+    kt__tokenizer *tok;        /* NULL: the file has no vocabulary */
+    kt__chat_template *chat;   /* NULL: no template, or chat_error says why it is unusable */
     kt_error chat_error;
     kt__call_style style; /* how it calls tools and marks its reasoning */
     char *template_text, *bos_text, *eos_text;

@@ -187,6 +187,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .kv_tail = p->kv_tail,
         .n_f16_layers = engine->plan.n_f16_layers,
         .kv_draft_bytes = engine->plan.kv_draft_bytes,
+        .expert_kept_bytes = engine->plan.expert_kept_bytes,
+        .expert_bytes = engine->plan.expert_bytes,
     };
 }
 

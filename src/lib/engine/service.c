@@ -264,8 +264,18 @@ void kt__service_publish(kt_engine *engine) {
     kt__inbox_publish(engine->inbox, &load, &stats);
 }
 
+static void add_expert_counts(const kt_engine *engine, kt_engine_stats *out) {
+    kt__expert_counts counts;
+    if (!engine->plan.expert_kept_bytes) return;
+    kt__expert_store_counts(engine->model->experts, &counts);
+    out->n_experts_used = counts.n_used;
+    out->n_experts_missed = counts.n_missed;
+    out->expert_read_bytes = counts.read_bytes;
+}
+
 void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     kt__inbox_get_stats(engine->inbox, out);
+    add_expert_counts(engine, out);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
     out->mem_weights_bytes = kt__model_resident_bytes(engine->model);

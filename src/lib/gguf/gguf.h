@@ -106,6 +106,8 @@ const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *gguf, int part, co
 size_t kt__gguf_n_kv(const kt__gguf *gguf);
 const kt__gguf_kv *kt__gguf_kv_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_kv *kt__gguf_find(const kt__gguf *gguf, const char *key); /* NULL: absent */
+/* The map of the file that a tensor's bytes at data lie in, and where in it; NULL: in memory. */
+const struct kt__filemap *kt__gguf_map_of(const kt__gguf *gguf, const uint8_t *data, uint64_t *at);
 /* A table of which few rows are read, now and then: nothing of it is read ahead. */
 void kt__gguf_read_sparsely(const kt__gguf *gguf, const kt__gguf_tensor *tensor);
 /* Matrices of experts: of each a part of the rows is read. */

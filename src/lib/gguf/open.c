@@ -349,6 +349,16 @@ const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *g, int part, const
     return p->has_map ? &p->map : NULL;
 }
 
+const struct kt__filemap *kt__gguf_map_of(const kt__gguf *g, const uint8_t *data, uint64_t *at) {
+    for (int i = 0; i < g->n_parts; i++) {
+        const kt__gguf_part *p = &g->parts[i];
+        if (!p->has_map || !p->map.mapped || data < p->data || data >= p->data + p->size) continue;
+        *at = (uint64_t)(data - p->data);
+        return &p->map;
+    }
+    return NULL;
+}
+
 void kt__gguf_read_sparsely(const kt__gguf *g, const kt__gguf_tensor *t) {
     const kt__gguf_part *p = &g->parts[t->part];
     if (p->has_map && t->data) kt__filemap_read_sparsely(&p->map, t->data, t->size);

@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -13,26 +11,10 @@
 
 enum { PAGE = 4096 };
 
-/* Another open file of the same inode: advice to it does not reach the mapping's. */
-static int open_again(const kt__filemap *map) {
-    char link[32];
-    struct stat was, is;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", map->fd);
-    int fd = open(link, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fd = open(map->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return -1;
-    if (fstat(map->fd, &was) == 0 && fstat(fd, &is) == 0 && was.st_dev == is.st_dev &&
-        was.st_ino == is.st_ino)
-        return fd;
-    close(fd);
-    errno = ESTALE;
-    return -1;
-}
-
 kt_status kt__cold_reader_open(const kt__filemap *map, kt__cold_reader *out, kt_error *err) {
     *out = (kt__cold_reader){.map = map, .fd = -1};
     if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
-    out->fd = open_again(map);
+    out->fd = kt__filemap_open_again(map, 0);
     if (out->fd < 0) {
         return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
                            strerror(errno));

@@ -151,6 +151,21 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) {
     return KT_OK;
 }
 
+int kt__filemap_open_again(const kt__filemap *map, int flags) {
+    char link[32];
+    struct stat was, is;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", map->fd);
+    int fd = open(link, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) fd = open(map->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    if (fd < 0) return -1;
+    if (fstat(map->fd, &was) == 0 && fstat(fd, &is) == 0 && was.st_dev == is.st_dev &&
+        was.st_ino == is.st_ino)
+        return fd;
+    close(fd);
+    errno = ESTALE;
+    return -1;
+}
+
 /* Of the whole pages among these bytes. */
 static void advise_pages(const kt__filemap *map, const uint8_t *data, uint64_t n, int advice) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data;

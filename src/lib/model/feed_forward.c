@@ -48,10 +48,11 @@ static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error
         return kt__fwd_fail(fwd, "the experts", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    if (layer->gate.data || layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
     if (!kt__experts_choose(fwd->experts, layer, &acts))
         return kt__fwd_fail(fwd, "the choice of experts", err);
-    kt__experts_up(fwd->experts, layer, &acts);
+    /* while those that are not in memory are read */
+    if (layer->gate.data || layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
+    KT__STEP(kt__experts_up(fwd->experts, layer, &acts, err));
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
@@ -63,7 +64,7 @@ static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer, kt_erro
         fwd->ops->matmul(fwd->dev, &layer->down, &acts, NULL, NULL, NULL, KT__SITE_DOWN, sum,
                          (size_t)fwd->net->hp.d_model);
     }
-    kt__experts_add(fwd->experts, layer, sum, kt__fwd_f32(fwd, KT__BUF_X));
+    KT__STEP(kt__experts_add(fwd->experts, layer, sum, kt__fwd_f32(fwd, KT__BUF_X), err));
     kt__fwd_lap(fwd, KT_PROFILE_DOWN);
     if (!kt__fwd_end_block(fwd, &layer->layer_end))
         return kt__fwd_fail(fwd, "the experts' norm", err);
@@ -174,7 +175,7 @@ static kt_status branches_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err
     if (!norm_for(fwd, layer->t[KT__SLOT_EXPERTS_NORM].v, &layer->gate_exps.w, up, &acts))
         return kt__fwd_fail(fwd, "the experts", err);
     kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    kt__experts_up(fwd->experts, layer, &acts);
+    KT__STEP(kt__experts_up(fwd->experts, layer, &acts, err));
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
@@ -186,7 +187,7 @@ static kt_status branches_down(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     kt__acts acts = ff_acts(fwd, layer);
     fwd->ops->matmul(fwd->dev, &layer->down, &acts, NULL, NULL, NULL, KT__SITE_DOWN, dense,
                      (size_t)d);
-    kt__experts_add(fwd->experts, layer, sum, NULL);
+    KT__STEP(kt__experts_add(fwd->experts, layer, sum, NULL, err));
     kt__fwd_lap(fwd, KT_PROFILE_DOWN);
     bool finite = fwd->ops->norm_f32(fwd->dev, dense, layer->t[KT__SLOT_BRANCH_END].v, hp->norm_eps,
                                      n, d, dense) &&

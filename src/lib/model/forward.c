@@ -178,7 +178,8 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
-    KT__TRY(kt__experts_create(net, fwd->dev, params->n_tok_max, &fwd->experts, err));
+    KT__TRY(
+        kt__experts_create(net, fwd->dev, params->experts, params->n_tok_max, &fwd->experts, err));
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->head_lora);
     fwd->table_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,

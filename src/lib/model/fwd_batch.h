@@ -16,8 +16,9 @@ typedef struct kt__fwd_params {
     bool keys_quantised; /* of the store that batches will use */
     bool mtp; /* the block that proposes tokens is kept up, and the store has its layer */
     bool exact;
-    bool plain_attention; /* over a store of f16 */
-    const kt__blas *blas; /* or NULL; outlives the pass */
+    bool plain_attention;             /* over a store of f16 */
+    const kt__blas *blas;             /* or NULL; outlives the pass */
+    struct kt__expert_store *experts; /* that reads them as they are needed, if it is on; or NULL */
     /* Other processes run the same batches, each with its part; NULL: all is computed here. Outlives the pass. */
     const kt__division *split;
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and

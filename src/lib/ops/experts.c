@@ -10,7 +10,7 @@
 
 static kt__weight weights_of(const kt__expert_weights *all, int expert) {
     kt__weight w = all->w;
-    w.data += (size_t)expert * all->stride;
+    w.data = all->where ? all->where[expert] : w.data + (size_t)expert * all->stride;
     return w;
 }
 

@@ -29,6 +29,7 @@ enum {
     SMALL_STATE = 1 << 20, /* bytes: copies cost next to nothing */
     LARGE_PARALLEL = 4,    /* answers and sequences by default, where a state is larger */
     LARGE_DRAFT = 3,       /* tokens proposed by default */
+    FREE_SHARE = 16,       /* of the budget, where experts take what is left */
     LEAST_SNAPSHOTS = 8,
     MOST_SNAPSHOTS = 256,
     STEP_ROWS = 32,              /* of decode steps with speculation */
@@ -179,7 +180,8 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                             .mtp = kt__engine_uses_mtp(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
-                            .blas = model->blas};
+                            .blas = model->blas,
+                            .experts = model->experts};
 }
 
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *p) {
@@ -191,7 +193,8 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .keys_quantised = p->kv_keys != KT_KV_F16,
                             .mtp = kt__engine_uses_mtp(model, p),
                             .exact = model->params.exact,
-                            .plain_attention = model->params.plain_attention};
+                            .plain_attention = model->params.plain_attention,
+                            .experts = model->experts};
 }
 
 /* An answer reads its page, the tail and page 0 in f16. Besides that, proposals reach into further
@@ -345,7 +348,9 @@ static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
     bool mapped = model->params.use_mmap;
     m->budget_bytes = ctx->mem_bytes;
     m->weights_bytes = kt__model_resident_bytes(model);
-    m->weights_counted = ctx->mem_given || !mapped;
+    m->expert_kept_bytes = kt__expert_store_bytes(model->experts);
+    m->expert_bytes = m->expert_kept_bytes ? kt__expert_store_file_bytes(model->experts) : 0;
+    m->weights_counted = ctx->mem_given || !mapped || m->expert_kept_bytes;
     bool charged = atomic_load(&model->n_charged) > 0;
     m->others_bytes = taken;
     if (m->weights_counted && !charged) taken += m->weights_bytes;
@@ -466,8 +471,7 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->kv_bytes = kt__kv_bytes(&shape, out->n_pages, out->n_local);
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = n_positions(model, p, out->n_pages);
-    m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
-                     m->kv_f16_bytes + m->state_bytes + (m->weights_counted ? m->weights_bytes : 0);
+    m->total_bytes = m->kv_bytes + fixed_bytes(m) + (m->weights_counted ? m->weights_bytes : 0);
     if (kt__engine_uses_mtp(model, p)) m->kv_draft_bytes = m->kv_bytes / (uint64_t)shape.n_layer;
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;
@@ -508,13 +512,9 @@ static kt_status check_attention(const kt_model *model, const kt_engine_params *
                     "-ctk, -ctv), or the attention's (-fa off)");
 }
 
-kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
-                        kt_error *err) {
-    *out = (kt__plan){0};
-    KT__STEP(check_params(given, err));
-    KT__STEP(check_attention(model, given, err));
-    if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
-    uint64_t left = left_for(model, &out->mem);
+/* With so many bytes for what is not weights; true if that fits. */
+static bool plan_within(const kt_model *model, const kt_engine_params *given, uint64_t left,
+                        kt__plan *out) {
     out->params = with_defaults(model, given, left);
     bool fits = try_params(model, &out->params, left, out);
     kt_engine_params fixed = *given;
@@ -526,10 +526,61 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     }
     out->n_out_max = out_rows(&out->params);
     out->constraints_planned = least_constraints(model);
+    if (fits) fill_sums(model, out);
+    return fits;
+}
+
+/* ---- experts that are read as they are needed ---- */
+
+/* The model's first engine decides; mapped weights that are too many would be read again and again. */
+static bool is_too_large(const kt_model *model, const kt__plan *plan, bool fits) {
+    const kt_mem_plan *m = &plan->mem;
+    if (!model->experts || m->expert_kept_bytes || atomic_load(&model->n_charged) > 0) return false;
+    if (m->weights_counted || !fits) return !fits;
+    return m->others_bytes + m->weights_bytes + m->total_bytes > m->budget_bytes;
+}
+
+/* The other weights, and of what is left three quarters for experts, at least, or what the rest needs leaves them. A
+ * sixteenth of the budget stays free, for adapters, and for what else lives here. */
+static bool plan_with_store(const kt_model *model, const kt_engine_params *given, kt__plan *out) {
+    const kt__expert_store *store = model->experts;
+    kt__plan plan = {.mem = out->mem};
+    kt_mem_plan *m = &plan.mem;
+    uint64_t other = m->weights_bytes - kt__expert_store_file_bytes(store);
+    uint64_t taken = m->others_bytes + other + m->budget_bytes / FREE_SHARE;
+    uint64_t left = m->budget_bytes > taken ? m->budget_bytes - taken : 0;
+    uint64_t least = kt__expert_store_least(store);
+    if (left <= least) return false;
+    m->weights_counted = true;
+    m->weights_bytes = 0;
+    uint64_t most = left - least, rest = left / 4 < most ? left / 4 : most;
+    while (!plan_within(model, given, rest, &plan)) {
+        if (rest == most) return false;
+        rest = rest + rest / 2 < most ? rest + rest / 2 : most;
+    }
+    if (m->total_bytes > most) return false;
+    uint64_t later = model->ctx->mem_given ? plan.constraint_bytes - plan.constraints_planned : 0;
+    uint64_t room = kt__expert_store_room(store), kept = left - m->total_bytes;
+    kept = kept > least + later ? kept - later : least;
+    m->expert_bytes = kt__expert_store_file_bytes(store);
+    m->expert_kept_bytes = kept < room ? kept : room;
+    m->weights_bytes = other + m->expert_kept_bytes;
+    m->total_bytes += m->weights_bytes;
+    *out = plan;
+    return true;
+}
+
+kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
+                        kt_error *err) {
+    *out = (kt__plan){0};
+    KT__STEP(check_params(given, err));
+    KT__STEP(check_attention(model, given, err));
+    if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
+    uint64_t left = left_for(model, &out->mem);
+    bool fits = plan_within(model, given, left, out);
+    if (is_too_large(model, out, fits) && plan_with_store(model, given, out)) fits = true;
     if (given->kv_tail > out->params.n_ctx && out->params.kv_tail) return fail_tail(out, err);
-    if (!fits) return fail_plan(out, left, err);
-    fill_sums(model, out);
-    return KT_OK;
+    return fits ? KT_OK : fail_plan(out, left, err);
 }
 
 kt_status kt_engine_plan(const kt_model *model, const kt_engine_params *params, kt_mem_plan *out,
@@ -556,16 +607,22 @@ kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err
     engine->mem_bytes = m->total_bytes - weights;
     engine->mem_weights_bytes = weights;
     uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
-    if (before + bytes <= ctx->mem_bytes) return KT_OK;
-    kt__plan_discharge(engine);
-    return fail_plan(plan, ctx->mem_bytes > before ? ctx->mem_bytes - before : 0, err);
+    if (before + bytes > ctx->mem_bytes) {
+        kt__plan_discharge(engine);
+        return fail_plan(plan, ctx->mem_bytes > before ? ctx->mem_bytes - before : 0, err);
+    }
+    return m->expert_kept_bytes ? kt__expert_store_start(model->experts, m->expert_kept_bytes, err)
+                                : KT_OK;
 }
 
 void kt__plan_discharge(kt_engine *engine) {
     kt_model *model = engine->model;
     uint64_t bytes = engine->mem_bytes;
     if (!bytes) return;
-    if (atomic_fetch_sub(&model->n_charged, 1) == 1) bytes += engine->mem_weights_bytes;
+    if (atomic_fetch_sub(&model->n_charged, 1) == 1) {
+        bytes += engine->mem_weights_bytes;
+        kt__expert_store_stop(model->experts);
+    }
     atomic_fetch_sub(&model->ctx->mem_used_bytes, bytes);
     engine->mem_bytes = 0;
 }

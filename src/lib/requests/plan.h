@@ -42,7 +42,7 @@ int32_t kt__plan_local_pages(const kt__kv_shape *shape, const kt_engine_params *
  * length at least. */
 int64_t kt__plan_pages_within(const kt__plan *plan, double share);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
- * gives them back. */
+ * gives them back; and with the first one the store of its experts begins, where the plan has one. */
 kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;
 void kt__plan_discharge(kt_engine *engine);
 

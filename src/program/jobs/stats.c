@@ -17,7 +17,8 @@ static void write_plan(kt__buf *out, const kt__served_info *info) {
         "\"tables_bytes\":%llu,\"draft_bytes\":%llu,\"total_bytes\":%llu,\"others_bytes\":%llu,"
         "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld,"
         "\"kv_f16_bytes\":%llu,\"state_bytes\":%llu,\"kv_keys\":\"%s\",\"kv_values\":\"%s\","
-        "\"kv_tail\":%d,\"kv_f16_layers\":%d,\"kv_draft_bytes\":%llu}",
+        "\"kv_tail\":%d,\"kv_f16_layers\":%d,\"kv_draft_bytes\":%llu,"
+        "\"expert_kept_bytes\":%llu,\"expert_bytes\":%llu}",
         (unsigned long long)p->weights_bytes, (unsigned long long)p->kv_bytes,
         (unsigned long long)p->scratch_bytes, (unsigned long long)p->tables_bytes,
         (unsigned long long)p->draft_bytes, (unsigned long long)p->total_bytes,
@@ -25,7 +26,8 @@ static void write_plan(kt__buf *out, const kt__served_info *info) {
         p->weights_counted ? "true" : "false", (long long)p->kv_positions,
         (unsigned long long)p->kv_f16_bytes, (unsigned long long)p->state_bytes,
         kt_kv_type_name(p->kv_keys), kt_kv_type_name(p->kv_values), p->kv_tail, p->n_f16_layers,
-        (unsigned long long)p->kv_draft_bytes);
+        (unsigned long long)p->kv_draft_bytes, (unsigned long long)p->expert_kept_bytes,
+        (unsigned long long)p->expert_bytes);
     kt__json_member(out, "tuned", info->tuned);
 }
 

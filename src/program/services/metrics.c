@@ -254,6 +254,9 @@ GET(get_hits, s->cached_tokens)
 GET(get_disk, s->disk_tokens)
 GET(get_recomputed, s->recomputed_tokens)
 GET(get_preempted, s->n_preempted)
+GET(get_experts_used, s->n_experts_used)
+GET(get_experts_missed, s->n_experts_missed)
+GET(get_expert_bytes, s->expert_read_bytes)
 GET(get_drafted, s->drafted_tokens)
 GET(get_accepted, s->accepted_tokens)
 GET(get_busy, s->n_refused_busy)
@@ -326,6 +329,12 @@ static const row rows[] = {
     {"memory_bytes", "gauge", "memory of a model, by kind", "kind", "weights", get_weights},
     {"memory_bytes", NULL, NULL, "kind", "kv", get_kv},
     {"memory_bytes", NULL, NULL, "kind", "scratch", get_scratch},
+    {"experts_used_total", "counter", "experts that layers used, where they are read as needed",
+     NULL, NULL, get_experts_used},
+    {"experts_missed_total", "counter", "of these, not in memory by then", NULL, NULL,
+     get_experts_missed},
+    {"expert_read_bytes_total", "counter", "bytes of experts that were read", NULL, NULL,
+     get_expert_bytes},
     {"parallel_allowed", "gauge", "answers computed together at most, as the controller allows now",
      NULL, NULL, get_lanes},
     {"prompt_gap_allowed_seconds", "gauge",

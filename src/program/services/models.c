@@ -306,6 +306,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
     to->kv_f16_bytes += from->kv_f16_bytes;
     to->state_bytes += from->state_bytes;
     to->kv_draft_bytes += from->kv_draft_bytes;
+    to->expert_kept_bytes += from->expert_kept_bytes;
     to->tables_bytes += from->tables_bytes;
     to->total_bytes += from->total_bytes;
     to->kv_positions += from->kv_positions;
@@ -381,6 +382,8 @@ static void tell_plan(kt__served *s) {
                                      {"total", NULL, (double)p->total_bytes},
                                      {"others", NULL, (double)p->others_bytes},
                                      {"budget", NULL, (double)p->budget_bytes},
+                                     {"experts_kept", NULL, (double)p->expert_kept_bytes},
+                                     {"experts", NULL, (double)p->expert_bytes},
                                      {"weights_counted", p->weights_counted ? "yes" : "no", 0},
                                      {"kv_positions", NULL, (double)p->kv_positions}};
     kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,

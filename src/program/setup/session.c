@@ -194,6 +194,12 @@ static void print_name(const kt__session *s) {
     kt__safe_line(stderr, s->info.name && s->info.name[0] ? s->info.name : s->info.path);
 }
 
+static void print_experts(const kt_engine_info *e, const char *before) {
+    if (!e->expert_kept_bytes) return;
+    fprintf(stderr, "%s%s of %s of experts in memory, the others are read as they are needed",
+            before, bytes_text(e->expert_kept_bytes).text, bytes_text(e->expert_bytes).text);
+}
+
 static void print_pages(const kt__session *s) {
     kt_pages_info pages;
     char text[48];
@@ -231,6 +237,7 @@ static void print_whole_plan(const kt__session *s, const kt__session_opts *opts)
     } else if (e->mem_budget_bytes) { /* the cgroup's limit counts, too */
         fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
+    print_experts(e, " | ");
     if (s->draft) print_draft(s);
     print_adapters(&s->lora);
     if (s->place.tuned[0]) fprintf(stderr, " | tuned %s", s->place.tuned);
@@ -245,6 +252,7 @@ static void print_short_plan(const kt__session *s, double tok_s) {
     print_name(s);
     fprintf(stderr, " %s, %s, context %d", s->info.quant, bytes_text(s->info.file_bytes).text,
             s->engine_info.n_ctx);
+    print_experts(&s->engine_info, ", ");
     if (s->draft) print_draft(s);
     print_adapters(&s->lora);
     double unit = tok_s < 10 ? 0.1 : tok_s < 100 ? 1 : tok_s < 1000 ? 10 : 100; /* two digits */
