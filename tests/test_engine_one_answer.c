@@ -187,7 +187,7 @@ static void test_fixture(void **state) {
         if (!have_tier(tiers[t], name)) continue;
         /* The best tier goes through all of it; the others are slower, and take the long ways once. */
         bool is_best = strcmp(name, best) == 0;
-        size_t joined = is_best ? N_TOK : t == 0 ? 60 : 136, first = is_best ? 0 : N_TOK - 30;
+        size_t joined = is_best ? N_TOK : t == 0 ? 24 : 136, first = is_best ? 0 : N_TOK - 30;
         size_t part = is_best ? 100 : joined / 2;
         const setup variants[] = {
             {tiers[t], 1, 512, N_TOK, 0, N_TOK, 0}, {tiers[t], 2, 64, N_TOK, 0, N_TOK, 0},
