@@ -13,12 +13,7 @@ enum { PAGE = 4096 };
 
 kt_status kt__cold_reader_open(const kt__filemap *map, kt__cold_reader *out, kt_error *err) {
     *out = (kt__cold_reader){.map = map, .fd = -1};
-    if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
-    out->fd = kt__filemap_open_again(map, 0);
-    if (out->fd < 0) {
-        return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
-                           strerror(errno));
-    }
+    KT__STEP(kt__filemap_open_again(map, 0, &out->fd, err));
     /* no read-ahead: its pages would look as if they had been there before */
     (void)posix_fadvise(out->fd, 0, 0, POSIX_FADV_RANDOM);
     return KT_OK;

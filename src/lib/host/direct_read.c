@@ -23,14 +23,11 @@ size_t kt__direct_read_unit(void) {
 
 kt_status kt__direct_read_open(const kt__filemap *map, kt__direct_read *out, kt_error *err) {
     *out = (kt__direct_read){.map = map, .direct = -1, .cached = -1};
-    if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
-    out->cached = kt__filemap_open_again(map, 0);
-    if (out->cached < 0)
-        return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
-                           strerror(errno));
+    KT__STEP(kt__filemap_open_again(map, 0, &out->cached, err));
     /* a part is read as a whole: what follows it is not wanted */
     (void)posix_fadvise(out->cached, 0, 0, POSIX_FADV_RANDOM);
-    if (O_DIRECT) out->direct = kt__filemap_open_again(map, O_DIRECT);
+    if (O_DIRECT && kt__filemap_open_again(map, O_DIRECT, &out->direct, NULL) != KT_OK)
+        out->direct = -1; /* all goes through the page cache */
     out->shows_pages = kt__filemap_shows_pages(map) && sysconf(_SC_PAGESIZE) == PAGE;
     return KT_OK;
 }

@@ -151,7 +151,7 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) {
     return KT_OK;
 }
 
-int kt__filemap_open_again(const kt__filemap *map, int flags) {
+static int open_again(const kt__filemap *map, int flags) {
     char link[32];
     struct stat was, is;
     snprintf(link, sizeof link, "/proc/self/fd/%d", map->fd);
@@ -164,6 +164,15 @@ int kt__filemap_open_again(const kt__filemap *map, int flags) {
     close(fd);
     errno = ESTALE;
     return -1;
+}
+
+kt_status kt__filemap_open_again(const kt__filemap *map, int flags, int *fd, kt_error *err) {
+    *fd = -1;
+    if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
+    *fd = open_again(map, flags);
+    if (*fd >= 0) return KT_OK;
+    return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
+                       strerror(errno));
 }
 
 /* Of the whole pages among these bytes. */

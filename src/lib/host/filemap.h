@@ -34,8 +34,9 @@ void kt__filemap_close(kt__filemap *map); /* a zeroed struct is allowed, and clo
  * replace some of its pages. One fstat; call it before and after each step. */
 kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;
 
-/* A descriptor of the same file, with advice and flags (of open) of its own; -1 with errno. */
-int kt__filemap_open_again(const kt__filemap *map, int flags);
+/* A descriptor of the same file, which is mapped, with advice and flags (of open) of its own; -1 on failure. */
+kt_status kt__filemap_open_again(const kt__filemap *map, int flags, int *fd,
+                                 kt_error *err) KT_CHECKED;
 
 /* Of these bytes of the mapping a few here and there are read: pages come one by one as they are asked
  * for, without those around them. */

@@ -306,11 +306,9 @@ void kt__expert_store_stop(kt__expert_store *s) {
 
 static void forget_needs(kt__expert_store *s) {
     clear_queue(s, &s->needs);
-    for (; s->guesses.n; s->experts[pop_job(&s->guesses).number].expected = false) {
-        read_job *job = &s->guesses.jobs[s->guesses.first];
-        s->experts[job->number].state[job->part] = PART_ABSENT;
-    }
-    s->guesses.first = 0;
+    for (int i = 0; i < s->guesses.n; i++)
+        s->experts[s->guesses.jobs[s->guesses.first + i].number].expected = false;
+    clear_queue(s, &s->guesses);
     for (int i = 0; i < s->n_needed; i++) s->experts[s->needed[i]].needed = false;
     s->n_needed = 0;
     s->failed = KT_OK;

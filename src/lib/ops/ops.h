@@ -151,8 +151,8 @@ enum {
 typedef struct kt__expert_weights {
     kt__weight w;  /* of expert 0; absent without data */
     size_t stride; /* bytes from one expert's to the next one's */
-    const uint8_t *const
-        *where;         /* or each expert's own, of those that are needed; NULL: by the stride */
+    /* or each expert's own, of those that are needed; NULL: by the stride */
+    const uint8_t *const *where;
     const float *bias;  /* of expert 0, or NULL */
     size_t bias_stride; /* floats */
 } kt__expert_weights;

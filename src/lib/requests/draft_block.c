@@ -74,6 +74,7 @@ void kt__draft_block_destroy(kt__draft_block *b) {
 /* Of a text's tokens what has come since. */
 static void count_tokens(kt__draft_block *b, const kt__draft_ask *ask) {
     int n_vocab = (int)kt__engine_n_vocab(b->engine);
+    if (n_vocab < LARGE_VOCAB) return;
     int32_t from = ask->seq->n_counted < ask->n_tok ? ask->seq->n_counted : ask->n_tok;
     if (ask->n_tok - from > MOST_SEEN) from = ask->n_tok - MOST_SEEN;
     for (int32_t i = from; i < ask->n_tok; i++) {
@@ -92,7 +93,7 @@ static int choose_rows(const kt__draft_block *b) {
     const double row = 0.2; /* what the row that verifies adds to a step */
     int n_vocab = (int)kt__engine_n_vocab(b->engine), best = PARTS;
     double best_rate = 2 / (1 + row + b->rest + b->head), in = 0;
-    if (b->n_seen < LEAST_SEEN || n_vocab < LARGE_VOCAB) return 0;
+    if (b->n_seen < LEAST_SEEN) return 0;
     for (int i = 1; i < PARTS; i++) {
         in += b->n_in[i - 1];
         double rate = (1 + in / b->n_seen) / (1 + row + b->rest + b->head * i / PARTS);

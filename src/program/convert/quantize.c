@@ -23,25 +23,20 @@ typedef struct requantizer {
 
 /* ---- the source ---- */
 
-/* An integer key of the architecture; 1 where it is absent or not a single number. */
-static int read_fact(const requantizer *q, const char *suffix) {
+/* An integer key of the architecture; otherwise: where it is absent or not a single number. */
+static int read_fact(const requantizer *q, const char *suffix, int otherwise) {
     char key[128];
-    uint32_t value = 1;
+    uint32_t value = 0;
     kt_error ignored;
     snprintf(key, sizeof key, "%s.%s", q->arch, suffix);
-    if (kt__gguf_get_u32(q->gguf, key, false, &value, &ignored) != KT_OK) value = 1;
-    return value >= 1 && value <= 1 << 20 ? (int)value : 1;
+    if (kt__gguf_get_u32(q->gguf, key, false, &value, &ignored) != KT_OK) value = 0;
+    return value >= 1 && value <= 1 << 20 ? (int)value : otherwise;
 }
 
 /* Without the blocks that propose tokens, so that they change no layer's type. */
 static int n_layers(const requantizer *q) {
-    uint32_t more = 0;
-    char key[96];
-    kt_error ignored;
-    int n = read_fact(q, "block_count");
-    snprintf(key, sizeof key, "%s.nextn_predict_layers", q->arch);
-    if (kt__gguf_get_u32(q->gguf, key, false, &more, &ignored) != KT_OK) more = 0;
-    return more < (uint32_t)n ? n - (int)more : n;
+    int n = read_fact(q, "block_count", 1), more = read_fact(q, "nextn_predict_layers", 0);
+    return more < n ? n - more : n;
 }
 
 static kt_status open_source(requantizer *q) {
@@ -51,8 +46,8 @@ static kt_status open_source(requantizer *q) {
     KT__TRY(kt__gguf_open(q->params->source, &params, &q->gguf, q->err));
     KT__TRY(kt__gguf_get_str(q->gguf, "general.architecture", true, &arch, q->err));
     snprintf(q->arch, sizeof q->arch, "%.*s", (int)(arch.len < 60 ? arch.len : 60), arch.s);
-    q->model = (kt__recipe_model){n_layers(q), read_fact(q, "attention.head_count"),
-                                  read_fact(q, "attention.head_count_kv"),
+    q->model = (kt__recipe_model){n_layers(q), read_fact(q, "attention.head_count", 1),
+                                  read_fact(q, "attention.head_count_kv", 1),
                                   !kt__gguf_find_tensor(q->gguf, "output.weight")};
     if (q->model.n_head_kv > q->model.n_head) q->model.n_head_kv = q->model.n_head;
 out:
