@@ -77,15 +77,19 @@ static void mm_store(const kt__mm *mm, int r, int t, float y) {
     mm->out[(size_t)t * mm->ld_out + (size_t)r] = y;
 }
 
+static int32_t dot_16(const int8_t *a, const int8_t *b) {
+    int32_t sum = 0;
+    for (int i = 0; i < 16; i++) sum += a[i] * b[i];
+    return sum;
+}
+
 /* One superblock's step of a Q256 product. */
 static float q256_step(const kt__super *w, const act_row *x, int block, float acc) {
     const int8_t *q = x->q + 256 * block;
     const int16_t *sums = x->s16 + 16 * block;
     int32_t isum = 0, msum = 0;
     for (int g = 0; g < 16; g++) {
-        int32_t dot = 0;
-        for (int i = 16 * g; i < 16 * g + 16; i++) dot += w->q[i] * q[i];
-        isum += w->scale[g] * dot;
+        isum += w->scale[g] * dot_16(w->q + 16 * g, q + 16 * g);
         msum += w->min[g] * sums[g];
     }
     float v = w->d * (float)isum;
@@ -97,12 +101,11 @@ static float q256_step(const kt__super *w, const act_row *x, int block, float ac
 static float q32_step(const kt__block32 *w, const act_row *x, int block, bool first, float v) {
     const int8_t *q = x->q + 32 * block;
     float d = x->d[block];
-    int32_t dot[2] = {0, 0};
-    for (int i = 0; i < 32; i++) dot[i / 16] += w->q[i] * q[i];
-    if (!w->has_halves) dot[0] += dot[1];
+    int32_t low = dot_16(w->q, q), high = dot_16(w->q + 16, q + 16);
+    if (!w->has_halves) low += high;
     float c = w->d * d;
-    v = first ? c * (float)dot[0] : fmaf(c, (float)dot[0], v);
-    if (w->has_halves) v = fmaf(w->d_high * d, (float)dot[1], v);
+    v = first ? c * (float)low : fmaf(c, (float)low, v);
+    if (w->has_halves) v = fmaf(w->d_high * d, (float)high, v);
     if (w->has_min) v = fmaf(w->m * d, (float)x->s32[block], v);
     return v;
 }
