@@ -217,7 +217,7 @@ static void test_a_draft_model_changes_nothing(void **state) {
     for (int i = 0; i < 4; i++) {
         draft_model = drafts[i / 2];
         run_all(w, 5, i % 2 == 0, drafted, 12, &stats);
-        if (i == 2) assert_true(stats.accepted_tokens * 2 > stats.drafted_tokens);
+        if (i == 2) assert_true(stats.accepted_tokens * 5 > stats.drafted_tokens * 2);
         if (i % 2 == 0) assert_true(stats.drafted_tokens > 500);
         for (int k = 0; k < 12; k++) {
             expect_same(k, &plain[k], &drafted[k]);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "answer/batch.h"
 #include "context/model.h"
+#include "kv/f16_copies.h"
 #include "requests/draft_block.h"
 
 enum {
@@ -78,23 +79,47 @@ static int64_t n_pages_for(const kt_engine_params *p) {
     return lanes_of(p) * (int64_t)kt__pages_of(positions_of(p));
 }
 
+/* In 8 bits, since a proposal need not be the model's best; as computed with recurrent layers, whose
+ * states cannot go back to where a page begins, and with plain attention. */
+static kt__kv_shape shape_of(const kt_model *draft) {
+    kt__kv_shape shape = kt__model_kv_shape(draft);
+    bool as_computed = shape.state_bytes > 0 || draft->params.plain_attention;
+    kt_kv_type type = as_computed ? KT_KV_F16 : KT_KV_Q8_0;
+    const kt_engine_params own = {.kv_keys = type, .kv_values = type, .draft_from = KT_DRAFT_TEXT};
+    return kt__engine_kv_shape(draft, &own);
+}
+
+/* An answer's last page and that of its proposals, and a batch's, in f16; each page may have parts
+ * in layers with a window. */
+static kt__kv_room room_of(const kt_engine_params *p) {
+    return (kt__kv_room){.n_kept = 2 * lanes_of(p) + ROWS / KT__PAGE_POS + 1,
+                         .n_states = lanes_of(p) * LANE_STATES,
+                         .n_local = (int32_t)n_pages_for(p)};
+}
+
+static uint64_t kv_bytes_for(const kt__kv_shape *shape, const kt_engine_params *p) {
+    uint64_t bytes = (uint64_t)n_pages_for(p) * kt__kv_page_bytes(shape);
+    if (!kt__kv_is_quantised(shape)) return bytes;
+    return bytes + (uint64_t)room_of(p).n_kept * kt__f16_copies_kept_bytes(shape);
+}
+
 static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
     return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
                             .n_out_max = p->n_parallel,
                             .n_ctx = positions_of(p),
+                            .keys_quantised = shape_of(draft).k_form != KT__KV_F16,
                             .exact = draft->params.exact,
                             .plain_attention = draft->params.plain_attention};
 }
 
 uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
-    kt__kv_shape shape = kt__model_kv_shape(draft);
+    kt__kv_shape shape = shape_of(draft);
     kt__fwd_params fwd = fwd_params(draft, p);
     uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap
                            ? kt__model_resident_bytes(draft)
                            : 0;
     uint64_t states = (uint64_t)lanes_of(p) * LANE_STATES * shape.state_bytes;
-    return weights + states + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
-           kt__fwd_plan_bytes(draft->net, &fwd);
+    return weights + states + kv_bytes_for(&shape, p) + kt__fwd_plan_bytes(draft->net, &fwd);
 }
 
 static kt_status create_follower(kt__draft *d, kt_error *err) {
@@ -102,16 +127,14 @@ static kt_status create_follower(kt__draft *d, kt_error *err) {
     const kt_engine *engine = d->engine;
     const kt_model *model = engine->params.draft;
     kt__fwd_params fwd = fwd_params(model, &engine->params);
-    kt__kv_shape shape = kt__model_kv_shape(model);
+    kt__kv_shape shape = shape_of(model);
     size_t lanes = (size_t)engine->params.n_parallel;
     d->model = model;
     d->n_lanes = engine->params.n_parallel;
     kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
                                       (double)engine->model->info.decode_bytes);
-    int32_t n_pages = (int32_t)n_pages_for(&engine->params);
-    const kt__kv_room room = {
-        .n_kept = n_pages, .n_states = lanes_of(&engine->params) * LANE_STATES, .n_local = n_pages};
-    KT__TRY(kt__kv_create_with(&shape, n_pages, room, &d->kv, err));
+    KT__TRY(kt__kv_create_with(&shape, n_pages_for(&engine->params), room_of(&engine->params),
+                               &d->kv, err));
     kt__kv_spread(d->kv, &model->ctx->affinity);
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
     d->segs = kt__calloc(lanes, sizeof *d->segs);
@@ -196,6 +219,8 @@ void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
     if (n_keep < seq->begin) n_keep = seq->begin;
     if (kt__kv_has_states(d->kv)) n_keep = seq->begin + go_back(d, seq, n_keep - seq->begin);
     kt__kv_table_truncate(d->kv, &seq->table, n_keep - seq->begin);
+    if (kt__kv_is_quantised(kt__kv_get_shape(d->kv)))
+        n_keep = seq->begin + kt__kv_table_own_end(d->kv, &seq->table, n_keep - seq->begin);
     seq->n_done = (int32_t)n_keep;
     if (seq->n_done == seq->begin) seq->begin = seq->n_done = 0;
 }
@@ -224,6 +249,14 @@ static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32
     batch->n_tok += rows;
     seq->n_done += rows;
     return true;
+}
+
+/* Rows of the text are there to stay. */
+static void settle_text(kt__draft *d, const kt__batch *batch) {
+    for (int i = 0; i < batch->n_seg; i++) {
+        const kt__seg *seg = &d->segs[i];
+        kt__kv_table_settle(d->kv, &d->seqs[i]->table, seg->pos0 + seg->n_tok);
+    }
 }
 
 /* The batch's rows are of the text, or proposals. */
@@ -259,6 +292,7 @@ static bool run_batch(kt__draft *d, const kt__batch *batch, bool of_text) {
                          .until_us = INT64_MAX};
     if (kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK) {
         take_states(d, batch, of_text);
+        if (of_text) settle_text(d, batch);
         return true;
     }
     give_back(d, batch);
