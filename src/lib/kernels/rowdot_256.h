@@ -16,8 +16,48 @@ KT_INLINE int block_at(kt__type type, int vec, int lane) {
     return 2 * vec + lane;
 }
 
+/* to[32 k + j]: from[8 j + k] */
+KT_INLINE void arrange_eighths(const int8_t *from, int8_t *to) {
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        __m128i x[8], pair[4], four[4];
+        KT_UNROLL for (int j = 0; j < 8; j++)
+            x[j] = _mm_loadl_epi64((const __m128i *)(const void *)(from + 64 * i + 8 * j));
+        KT_UNROLL for (int j = 0; j < 4; j++) pair[j] = _mm_unpacklo_epi8(x[2 * j], x[2 * j + 1]);
+        KT_UNROLL for (int j = 0; j < 2; j++) {
+            four[j] = _mm_unpacklo_epi16(pair[2 * j], pair[2 * j + 1]);
+            four[2 + j] = _mm_unpackhi_epi16(pair[2 * j], pair[2 * j + 1]);
+        }
+        KT_UNROLL for (int k = 0; k < 8; k += 2) {
+            __m128i a = four[k / 4 * 2], b = four[k / 4 * 2 + 1];
+            __m128i two = k % 4 ? _mm_unpackhi_epi32(a, b) : _mm_unpacklo_epi32(a, b);
+            _mm_storel_epi64((__m128i *)(void *)(to + 32 * k + 8 * i), two);
+            _mm_storeh_pd((double *)(void *)(to + 32 * (k + 1) + 8 * i), _mm_castsi128_pd(two));
+        }
+    }
+}
+/* of each 128: to[32 k + j] is from[4 j + k] */
+KT_INLINE void arrange_quarters(const int8_t *from, int8_t *to) {
+    const vi idx = vi_dup128(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    KT_UNROLL for (int i = 0; i < 256; i += 128) {
+        vi x[4];
+        KT_UNROLL for (int j = 0; j < 4; j++) x[j] = vi_shuffle8(
+            vi_cat2((const uint8_t *)from + i + 16 * j, (const uint8_t *)from + i + 64 + 16 * j),
+            idx);
+        vi_transpose4(x);
+        KT_UNROLL for (int k = 0; k < 4; k++) vi_store(to + i + 32 * k, x[k]);
+    }
+}
+
 /* Brings 256 activations into the order of q. */
 KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
+    if (type == KT__TYPE_Q1_0) {
+        arrange_eighths(from, to);
+        return;
+    }
+    if (type == KT__TYPE_Q2_0) {
+        arrange_quarters(from, to);
+        return;
+    }
     if (!by_blocks(type)) {
         memcpy(to, from, 256);
         return;
