@@ -30,6 +30,7 @@ static const char *const keys[] = {
     "attention.key_length_swa",
     "attention.value_length_swa",
     "attention.shared_kv_layers",
+    "embedding_length_out",
     "embedding_length_per_layer_input",
     "altup.num_inputs",
     "ssm.dt_b_c_rms",
@@ -119,6 +120,7 @@ static const struct {
     {"attention.sliding_window", 32, KT__F_LOCAL_HEADS | KT__F_CHUNKS},
     {"attention.sliding_window_pattern", 4, KT__F_LOCAL_HEADS},
     {"embedding_length_per_layer_input", 16, KT__F_LAYER_INPUTS},
+    {"embedding_length_out", 64, KT__F_ASSISTANT},
     {"altup.num_inputs", 4, KT__F_STREAMS},
     {"shortconv.l_cache", 3, KT__F_SHORT_CONV},
     {"ssm.conv_kernel", 4, KT__F_DELTA | KT__F_MAMBA},
@@ -190,7 +192,7 @@ static bool is_local_sane(const kt__hparams *hp) {
     const kt__layer_sizes *of = &hp->local;
     return of->n_head_kv >= 1 && hp->n_head % of->n_head_kv == 0 &&
            (int64_t)hp->n_head * of->head_dim_k <= KT__MAX_COL &&
-           hp->rope.local_n_rot <= of->head_dim_k && hp->n_kv_own >= 1 &&
+           hp->rope.local_n_rot <= of->head_dim_k &&
            (int64_t)hp->n_layer * hp->d_layer_input <= KT__MAX_COL &&
            !(hp->features & KT__F_ENCODER);
 }
@@ -208,7 +210,9 @@ static void check(const kt__hparams *hp) {
     if (hp->features & KT__F_LOCAL_HEADS) ok &= is_local_sane(hp);
     if (hp->features & KT__F_CHUNKS) ok &= hp->window >= 0 && hp->temperature_span >= 1;
     if (hp->temperature > 0.0f && hp->rope.orig_ctx < 1) ok = false;
-    for (int i = 0; i < hp->n_layer; i++) {
+    bool none_own = hp->features & KT__F_ASSISTANT;
+    if (none_own) ok &= hp->n_kv_own == 0 && hp->d_host >= 1 && hp->d_host <= KT__MAX_COL / 2;
+    for (int i = 0; i < hp->n_layer && !none_own; i++) {
         int source = kt__hparams_kv_source(hp, i);
         ok &= source >= 0 && source <= i && source < hp->n_kv_own &&
               kt__hparams_is_local(hp, source) == kt__hparams_is_local(hp, i);

@@ -612,8 +612,8 @@ typedef struct kt_engine_params {
     int32_t n_queue_max; /* requests that may wait; 0: 256 */
     /* The longest pause in a running answer to aim for while prompts are computed; 0: 200. */
     int32_t gap_ms;
-    /* A model that proposes tokens: of the same context, with the same vocabulary; it outlives the
-     * engine. NULL: none. */
+    /* A model that proposes tokens: of the same context, with the same vocabulary, or the assistant of a
+     * gemma4 model, which reads that model's K/V; it outlives the engine. NULL: none. */
     kt_model *draft;
     int32_t n_draft; /* tokens proposed at once; 0: 8; -1: no speculation */
 

@@ -35,6 +35,7 @@ typedef struct fixture_spec {
      * feed-forward's width; each layer's own embeddings; layers without a window have no attn_v */
     int local_head_kv, local_head_dim, n_kv_shared, ff_shared_kv, layer_input;
     bool k_is_v, branches;
+    int d_host;    /* of Gemma 4's assistant: d_model of its model; 0: it is none */
     int n_mtp;     /* blocks after the layers that propose tokens, */
     bool mtp_ends; /* with embeddings and a head of their own */
     int step_rank; /* Mamba: of its steps; 0: it is not */
@@ -313,6 +314,10 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         fixture_add(list, &n, "altup_unembd_proj.weight", s->d_model, s->d_model, false);
         list[n - 1].ne[2] = (uint64_t)(s->n_stream - 1);
     }
+    if (s->d_host) {
+        fixture_add(list, &n, "nextn.pre_projection.weight", 2 * s->d_host, s->d_model, false);
+        fixture_add(list, &n, "nextn.post_projection.weight", s->d_model, s->d_host, false);
+    }
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
     bool conv = s->conv_width && !s->state_dim, gated = s->state_dim && !s->state_rows;
@@ -409,6 +414,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     kt__gguf_put_str(w, "general.architecture", s->arch);
     PUT("block_count", s->n_layer + s->n_mtp);
     if (s->n_mtp) PUT("nextn_predict_layers", s->n_mtp);
+    if (s->d_host) PUT_UNLESS_GIVEN("nextn_predict_layers", s->n_layer);
+    if (s->d_host) PUT_UNLESS_GIVEN("embedding_length_out", s->d_host);
     PUT("context_length", 1024);
     PUT("embedding_length", s->d_model);
     int32_t n_kv[8], n_ff[8];

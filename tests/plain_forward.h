@@ -16,7 +16,8 @@ typedef struct plain {
     int n;
     const double
         *hidden; /* [d_model][d_model] times the last normed state is added to it, or NULL */
-    bool f16_kv; /* keys and values of attention are rounded to f16 */
+    const struct plain *host; /* of an assistant: whose keys and values it reads */
+    bool f16_kv;              /* keys and values of attention are rounded to f16 */
 } plain;
 
 static inline const double *weights(const plain *p, int layer, const char *suffix) {
@@ -31,6 +32,7 @@ static inline const double *weights(const plain *p, int layer, const char *suffi
 static inline void plain_init(plain *p, const fixture_spec *s) {
     p->s = s;
     p->hidden = NULL;
+    p->host = NULL;
     p->f16_kv = false;
     p->n = fixture_tensors(s, p->list);
     for (int t = 0; t < p->n; t++) {
@@ -93,7 +95,8 @@ static inline bool is_arch(const fixture_spec *s, const char *a, const char *b) 
 }
 
 static inline double gate(const fixture_spec *s, double g) {
-    if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n"))
+    if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n") ||
+        is_arch(s, "gemma4-assistant", ""))
         return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
     return g / (1.0 + exp(-g));
 }
@@ -148,7 +151,8 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     int hd = fixture_head_dim(s, layer), n_kv = fixture_kv_heads(s, layer);
     int nq = s->n_head * hd, nkv = n_kv * hd, source = layer;
     bool shares = fixture_shares_kv(s, layer), gemma4 = fixture_is_gemma4(s);
-    while (fixture_shares_kv(s, source)) source -= 2; /* of the pattern's kind */
+    if (p->host) source = p->host->s->n_layer - (fixture_is_local(s, layer) ? 2 : 1);
+    while (fixture_shares_kv(p->host ? p->host->s : s, source)) source -= 2; /* of the kind */
     double q[MAX_DIM];
     const double *fused = s->fused ? weights(p, layer, "attn_qkv.weight") : NULL;
     const double *wq = fused ? fused : weights(p, layer, "attn_q.weight");
@@ -208,8 +212,9 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         int kv = i / (s->n_head / n_kv) * hd;
         int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
         if (llama4 && is_local(s, layer)) first = pos / s->window * s->window;
+        int last = p->host ? pos - 1 : pos;
         double score[PLAIN_TOK], sum = 0;
-        for (int t = first; t <= pos; t++) {
+        for (int t = first; t <= last; t++) {
             score[t] = 0;
             for (int d = 0; d < hd; d++)
                 score[t] += q[i * hd + d] * q_scale * k_cache[source][t][kv + d];
@@ -219,7 +224,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         if (s->oai) sum += exp(weights(p, layer, "attn_sinks.weight")[i]);
         for (int d = 0; d < hd; d++) {
             double o = 0;
-            for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[source][t][kv + d];
+            for (int t = first; t <= last; t++) o += score[t] / sum * v_cache[source][t][kv + d];
             if (gated) o /= 1.0 + exp(-plain_gates[i * hd + d]);
             out[i * hd + d] = o * v_factor;
         }
@@ -745,6 +750,22 @@ static inline void plain_mtp(const plain *p, int id, int pos, double *state, dou
     plain_layer(p, block, pos, x);
     norm(x, weights(p, block, "nextn.shared_head_norm.weight"), d, state);
     multiply(head, NULL, s->n_vocab, d, state, logits);
+}
+
+/* An assistant's row at pos: the token, and the state before it, which becomes that of the token. */
+static inline void plain_assistant(const plain *p, int id, int pos, double *state, double *logits) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, host = s->d_host;
+    double pair[2 * MAX_DIM], x[MAX_DIM];
+    for (int i = 0; i < host; i++) {
+        pair[i] = weights(p->host, -1, "token_embd.weight")[id * host + i] * sqrt(host);
+        pair[host + i] = state[i];
+    }
+    multiply(weights(p, -1, "nextn.pre_projection.weight"), NULL, d, 2 * host, pair, x);
+    for (int layer = 0; layer < s->n_layer; layer++) plain_layer(p, layer, pos, x);
+    norm(x, weights(p, -1, "output_norm.weight"), d, x);
+    multiply(weights(p, -1, "token_embd.weight"), NULL, s->n_vocab, d, x, logits);
+    multiply(weights(p, -1, "nextn.post_projection.weight"), NULL, host, d, x, state);
 }
 
 /* Out: the normed state, and the logits after it. */

@@ -157,6 +157,8 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-qwen35-mtp", 0x48086b8dcf1867dd},
         {"tiny-qwen35moe-mtp", 0xeb52da0e91b17a64},
         {"tiny-deepseek2-mtp", 0xf3bd78a3db564d4e},
+        {"tiny-gemma4-assistant", 0xb80060931af24849},
+        {"tiny-gemma4-a-assistant", 0x95cc73cd6e785e01},
         {"tiny-lfm2moe", 0x8bb33d8e79dcaa1a},
         {"tiny-granitemoe", 0xbcde2a8930823e8e},
         {"tiny-ernie45moe", 0xec589b008a4e9028},

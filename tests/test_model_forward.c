@@ -820,20 +820,29 @@ static void lib_close(lib *l) {
     unlink(path);
 }
 
-static void lib_start(lib *l) {
+static const kt__kernels *reference_kernels(void) {
     kt_error err;
     char why[64];
     kt__cpu cpu;
     const kt__kernels *kernels;
     kt__cpu_detect(&cpu);
     assert_int_equal(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), KT_OK);
+    return kernels;
+}
+
+static void lib_start(lib *l) {
+    kt_error err;
+    const kt__kernels *kernels = reference_kernels();
     assert_int_equal(kt__pool_create(2, &l->pool, &err), KT_OK);
     kt__kv_shape shape = kt__net_kv_shape(l->net);
     shape.n_layer += l->net->mtp != NULL;
     assert_int_equal(kt__kv_create(&shape, 16, &l->kv, &err), KT_OK);
     assert_int_equal(kt__kv_table_init(&l->table, 128, &err), KT_OK);
-    kt__fwd_params fp = {
-        .n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128, .mtp = l->net->mtp != NULL};
+    kt__fwd_params fp = {.n_tok_max = N_TOK,
+                         .n_out_max = N_TOK,
+                         .n_ctx = 128,
+                         .mtp = l->net->mtp != NULL,
+                         .states = true};
     assert_int_equal(kt__fwd_create(l->net, l->pool, kernels, &fp, &l->fwd, &err), KT_OK);
 }
 
@@ -959,6 +968,146 @@ static void test_proposals_are_right(void **state) {
     }
     for (int t = 0; t < p.n; t++) free(p.data[t]);
     lib_close(&l);
+}
+
+/* ---- an assistant ---- */
+
+static const fixture_spec assistant = {.arch = "gemma4-assistant",
+                                       .n_layer = 4,
+                                       .d_model = 24,
+                                       .d_ff = 40,
+                                       .n_head = 4,
+                                       .n_head_kv = 1,
+                                       .head_dim = 16,
+                                       .local_head_kv = 2,
+                                       .local_head_dim = 12,
+                                       .scales = {0.0f, 0.0f, 0.25f, 0.0f},
+                                       .n_kv_shared = 4,
+                                       .n_pattern = 4,
+                                       .n_vocab = 41,
+                                       .post_norm = true,
+                                       .qk_norm = true,
+                                       .tied = true,
+                                       .window = 9,
+                                       .d_host = 32};
+
+static const fixture_spec *spec_of(const char *arch) {
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        if (strcmp(specs[i].arch, arch) == 0) return &specs[i];
+    fail_msg("no %s", arch);
+    return NULL;
+}
+
+static void start_assistant(lib *a, const lib *host) {
+    kt_error err;
+    const kt__fwd_params fp = {.n_tok_max = 2, .n_out_max = 2, .n_ctx = 128, .host = host->net};
+    if (lib_bind(&assistant, a, &err) != KT_OK) fail_msg("%s", err.message);
+    assert_int_equal(kt__net_check_host(a->net, host->net, &err), KT_OK);
+    assert_int_equal(kt__fwd_create(a->net, host->pool, reference_kernels(), &fp, &a->fwd, &err),
+                     KT_OK);
+}
+
+/* Each proposal reads what the model has computed of the text, at the position after it. */
+static void test_an_assistant_is_right(void **state) {
+    enum { ALL = 57, DEPTH = 3 };
+    static double want[MAX_DIM];
+    (void)state;
+    const fixture_spec *s = spec_of("gemma4");
+    kt_error err;
+    lib l, a;
+    plain p, own;
+    int32_t ids[N_TOK];
+    double x[MAX_DIM] = {0};
+    float carry[MAX_DIM];
+    for (int i = 0; i < N_TOK; i++) ids[i] = (i * 7 + 3) % s->n_vocab;
+    if (lib_bind(s, &l, &err) != KT_OK) fail_msg("%s", err.message);
+    lib_start(&l);
+    assert_int_equal(kt__kv_table_grow(l.kv, &l.table, 0, ALL, &err), KT_OK);
+    run_from(&l, ids, 0, ALL, NULL, false);
+    memcpy(carry, kt__fwd_state(l.fwd, ALL - 1), sizeof carry[0] * (size_t)s->d_model);
+    start_assistant(&a, &l);
+    plain_init(&p, s);
+    plain_init(&own, &assistant);
+    own.host = &p;
+    p.f16_kv = true;
+    for (int t = 0; t < ALL; t++) plain_token_state(&p, ids[t], t, x, want);
+    for (int i = 0; i < DEPTH; i++) {
+        a.table = l.table;
+        a.kv = l.kv;
+        run_from(&a, &ids[ALL + i], ALL, 1, carry, false);
+        memcpy(carry, kt__fwd_hidden(a.fwd, 0), sizeof carry[0] * (size_t)s->d_model);
+        plain_assistant(&own, ids[ALL + i], ALL, x, want);
+        expect_near(&assistant, kt__fwd_logits(a.fwd, 0), want, i);
+    }
+    for (int t = 0; t < p.n; t++) free(p.data[t]);
+    for (int t = 0; t < own.n; t++) free(own.data[t]);
+    a.kv = NULL;
+    lib_close(&a);
+    lib_close(&l);
+}
+
+static void test_assistants_of_others_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *arch; /* of the model */
+        int d_host, window, head_dim, local_head_kv;
+        const char *says;
+    } cases[] = {
+        {"gemma4", 32, 9, 16, 2, NULL},
+        {"gemma4", 24, 9, 16, 2, "rows of 24, and the model's is 32"},
+        {"gemma4", 32, 8, 16, 2, "window of 8"},
+        {"gemma4", 32, 9, 8, 2, "key length of 8"},
+        {"gemma4", 32, 9, 16, 1, "key heads 1"},
+        {"gemma3", 32, 9, 16, 2, "the model is gemma3"},
+        {"gemma3n", 32, 9, 16, 2, "the model is gemma3n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture_spec s = assistant;
+        kt_error err;
+        lib l, a;
+        s.d_host = cases[i].d_host;
+        s.window = cases[i].window;
+        s.head_dim = cases[i].head_dim;
+        s.local_head_kv = cases[i].local_head_kv;
+        assert_int_equal(lib_bind(spec_of(cases[i].arch), &l, &err), KT_OK);
+        assert_int_equal(lib_bind(&s, &a, &err), KT_OK);
+        kt_status status = kt__net_check_host(a.net, l.net, &err);
+        assert_int_equal(status, cases[i].says ? KT_E_ARG : KT_OK);
+        if (cases[i].says && !strstr(err.message, cases[i].says)) fail_msg("%s", err.message);
+        lib_close(&a);
+        lib_close(&l);
+    }
+}
+
+static void test_spoilt_assistants_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *skip, *misshape, *extra, *key;
+        int key_value;
+        const char *says;
+    } cases[] = {
+        {.skip = "nextn.pre_projection.weight", .says = "missing"},
+        {.skip = "nextn.post_projection.weight", .says = "missing"},
+        {.misshape = "nextn.pre_projection.weight", .says = "expected [64, 24]"},
+        {.misshape = "nextn.post_projection.weight", .says = "expected [24, 32]"},
+        {.skip = "blk.3.attn_q_norm.weight", .says = "missing"},
+        {.extra = "blk.0.ffn_gate_inp.weight", .says = "no place"},
+        {.key = "embedding_length_out", .key_value = 1 << 30, .says = "length_out' is 1073741824"},
+        {.key = "nextn_predict_layers", .key_value = 3, .says = "predict_layers' is 3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture_spec s = assistant;
+        kt_error err;
+        lib l;
+        s.skip = cases[i].skip;
+        s.misshape = cases[i].misshape;
+        s.extra = cases[i].extra;
+        s.key = cases[i].key;
+        s.key_value = cases[i].key_value;
+        assert_int_not_equal(lib_bind(&s, &l, &err), KT_OK);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s", err.message);
+        lib_close(&l);
+    }
 }
 
 static void test_spoilt_models_are_refused_by_name(void **state) {
@@ -1352,7 +1501,10 @@ static void test_rope_scaling(void **state) {
 int main(void) {
     enum { N = sizeof specs / sizeof specs[0], N_MTP = 3 };
     int n_mtp = 0;
-    struct CMUnitTest tests[N + 8 + N_MTP] = {
+    struct CMUnitTest tests[N + 11 + N_MTP] = {
+        [N + 8] = cmocka_unit_test(test_an_assistant_is_right),
+        [N + 9] = cmocka_unit_test(test_assistants_of_others_are_refused),
+        [N + 10] = cmocka_unit_test(test_spoilt_assistants_are_refused_by_name),
         [N + 7] = cmocka_unit_test(test_suppressed_tokens_are_impossible),
         [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
         [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
@@ -1369,8 +1521,8 @@ int main(void) {
         } arg = {.in = &specs[i]};
         tests[i] = (struct CMUnitTest){specs[i].arch, test_forward_is_right, NULL, NULL, arg.out};
         if (specs[i].n_mtp)
-            tests[N + 8 + n_mtp++] = (struct CMUnitTest){specs[i].arch, test_proposals_are_right,
-                                                         NULL, NULL, arg.out};
+            tests[N + 11 + n_mtp++] = (struct CMUnitTest){specs[i].arch, test_proposals_are_right,
+                                                          NULL, NULL, arg.out};
     }
     assert_int_equal(n_mtp, N_MTP);
     return cmocka_run_group_tests(tests, NULL, NULL);

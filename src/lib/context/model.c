@@ -329,6 +329,15 @@ bool kt__engine_uses_mtp(const kt_model *model, const kt_engine_params *params) 
     return model->net->mtp && wanted && !kt__ctx_split(model->ctx);
 }
 
+bool kt__engine_keeps_states(const kt_model *model, const kt_engine_params *params) {
+    bool assisted = params->draft && kt__model_is_assistant(params->draft);
+    return assisted || kt__engine_uses_mtp(model, params);
+}
+
+bool kt__model_is_assistant(const kt_model *model) {
+    return model->net->hp.features & KT__F_ASSISTANT;
+}
+
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
     static const kt__kv_form forms[KT_KV_TYPES] = {
         [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8, [KT_KV_Q4_0] = KT__KV_Q4};

@@ -14,10 +14,14 @@ kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
 uint64_t kt__model_resident_bytes(const kt_model *model);
 /* The shape of its K/V; it has a network. */
 kt__kv_shape kt__model_kv_shape(const kt_model *model);
-/* With the forms of checked parameters, and the tail of resolved ones. */
+/* Whether it only proposes tokens of another model. */
+bool kt__model_is_assistant(const kt_model *model);
 /* Whether an engine with these parameters (n_draft and draft resolved) has the model's own block propose
  * tokens: nobody else does, and all of it is here. */
 bool kt__engine_uses_mtp(const kt_model *model, const kt_engine_params *params);
+/* Whether its answers' last states are kept, which such a block or an assistant continues from. */
+bool kt__engine_keeps_states(const kt_model *model, const kt_engine_params *params);
+/* With the forms of checked parameters, and the tail of resolved ones. */
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params);
 /* KT_E_UNSUPPORTED: it is an encoder, which makes embeddings. */
 kt_status kt__model_generates(const kt_model *model, kt_error *err) KT_CHECKED;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "host/pages.h"
+#include "model/assistant.h"
 #include "model/encoder.h"
 #include "model/head.h"
 #include "model/layer_inputs.h"
@@ -34,7 +35,7 @@ static int ff_cols(const kt__hparams *hp) {
 /* Of what a layer's products read but down, and a block that proposes. */
 static int longest_input(const kt__hparams *hp) {
     int other = max_int(hp->q_rank, hp->d_layer_input);
-    int own = hp->n_mtp ? 2 * hp->d_model : hp->d_model;
+    int own = hp->n_mtp ? 2 * hp->d_model : max_int(hp->d_model, 2 * hp->d_host);
     return whole_blocks(max_int(own, max_int(other, kt__hparams_mixed(hp))));
 }
 
@@ -74,10 +75,12 @@ static void plan_latent(const kt__hparams *hp, size_t n, size_t *bytes) {
 
 /* A block that proposes puts its pairs and the states that they are made of where the mixer's rows
  * are at other times. */
-static void plan_mtp(const kt__hparams *hp, size_t n, size_t *bytes) {
-    size_t row = n * (size_t)hp->d_model * sizeof(float);
-    if (bytes[KT__BUF_MIX_IN] < 2 * row) bytes[KT__BUF_MIX_IN] = 2 * row;
-    if (bytes[KT__BUF_ATTN] < row) bytes[KT__BUF_ATTN] = row;
+static void plan_proposals(const kt__hparams *hp, const kt__fwd_params *p, size_t *bytes) {
+    size_t n = (size_t)p->n_tok_max * sizeof(float), row = n * (size_t)hp->d_model;
+    size_t host = n * (size_t)hp->d_host, pair = p->mtp ? 2 * row : 2 * host;
+    if (bytes[KT__BUF_MIX_IN] < pair) bytes[KT__BUF_MIX_IN] = pair;
+    if ((p->mtp || p->states) && bytes[KT__BUF_ATTN] < row) bytes[KT__BUF_ATTN] = row;
+    bytes[KT__BUF_TOKENS] = bytes[KT__BUF_PROPOSED] = host;
 }
 
 /* Rows of activations that mean one token's: with KT__F_LATENT, one for each head. */
@@ -124,7 +127,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[KT__BUF_V_ROWS] = bytes[KT__BUF_LATENT] = 0;
     plan_recurrent(net, n, bytes);
     plan_latent(hp, n, bytes);
-    if (p->mtp) plan_mtp(hp, n, bytes);
+    plan_proposals(hp, p, bytes);
     bytes[KT__BUF_LORA_U] = n * KT__LORA_U_MAX * f;
     bytes[KT__BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
@@ -220,6 +223,8 @@ const float *kt__fwd_state(const kt__fwd *fwd, int row) {
 
 /* The head's rows stay where it took them from: nothing after it uses that buffer. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i) {
+    if (fwd->params.host)
+        return kt__fwd_f32(fwd, KT__BUF_PROPOSED) + (size_t)i * (size_t)fwd->net->hp.d_host;
     return kt__fwd_f32(fwd, KT__BUF_TMP) + (size_t)i * (size_t)fwd->net->hp.d_model;
 }
 
@@ -268,7 +273,8 @@ static kt_status run_end(kt__fwd *fwd, kt_error *err) {
         status = kt__head_run(fwd, &head, err);
         kt__fwd_lap(fwd, KT_PROFILE_HEAD);
     } else {
-        kt__mtp_fill(fwd);
+        kt__mtp_states_make(fwd);
+        if (fwd->params.mtp) kt__mtp_fill(fwd);
     }
     fwd->layer++;
     return status;
@@ -369,8 +375,9 @@ static next_step step_of_all(const kt__fwd *fwd, const kt__stop_at *stop, next_s
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     bool timed = stop->deadline_us != INT64_MAX, any = false;
     int64_t now_us = timed ? kt__now_us() : 0;
-    int last = fwd->net->hp.n_layer + (fwd->params.mtp ? 1 : 0);
-    *done = fwd->batch.mtp;
+    int last = fwd->net->hp.n_layer + (fwd->params.mtp || fwd->params.states);
+    *done = fwd->batch.mtp || fwd->params.host;
+    if (fwd->params.host) return kt__assistant_run(fwd, err);
     if (fwd->batch.mtp) return kt__mtp_run(fwd, err);
     for (; fwd->layer <= last; any = true) {
         next_step step = step_here(fwd, stop, any, now_us);

@@ -52,9 +52,10 @@ int64_t kt__fwd_longest_us(const kt__fwd *fwd);
 int64_t kt__fwd_take_lora_ns(kt__fwd *fwd);
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
-/* [d_model] of the same row: the normed state that the head took; as long. */
+/* [d_model] of the same row: the normed state that the head took, of an assistant as a state of its host;
+ * as long. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i);
-/* [d_model] of any row, with kt__fwd_params.mtp: the normed state, without what adapters and hooks make
+/* [d_model] of any row, with kt__fwd_params.mtp or states: the normed state, without what adapters and hooks make
  * of it; as long. */
 const float *kt__fwd_state(const kt__fwd *fwd, int row);
 

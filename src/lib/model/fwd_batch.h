@@ -14,7 +14,10 @@ typedef struct kt__fwd_params {
     int n_out_max;       /* rows of a batch whose logits are wanted */
     int64_t n_ctx;       /* positions of a sequence */
     bool keys_quantised; /* of the store that batches will use */
-    bool mtp; /* the block that proposes tokens is kept up, and the store has its layer */
+    bool mtp;    /* the block that proposes tokens is kept up, and the store has its layer */
+    bool states; /* normed states of all rows stay, for kt__fwd_state: with mtp in any case */
+    /* Of an assistant's pass, the model whose keys and values are in the store that it reads. */
+    const kt__net *host;
     bool exact;
     bool plain_attention;             /* over a store of f16 */
     const kt__blas *blas;             /* or NULL; outlives the pass */
@@ -47,11 +50,12 @@ typedef struct kt__batch {
     const kt__lora_rows *lora;
     int n_lora;   /* at most n_seg */
     bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
-    /* With kt__fwd_params.mtp: the normed state of the position before each segment, [n_seg] of
+    /* With kt__fwd_params.mtp or host: the normed state of the position before each segment, [n_seg] of
      * [d_model]; NULL where nobody knows it. */
     const float *const *before;
-    bool mtp;        /* rows are of the block that proposes, one a segment, without adapters */
-    int n_head_rows; /* with mtp: products of the head's first rows alone, not finished; 0: of all */
+    bool mtp; /* rows are of the block that proposes, one a segment, without adapters */
+    /* With mtp or host: products of the head's first rows alone, not finished; 0: of all. */
+    int n_head_rows;
 } kt__batch;
 
 #endif

@@ -36,6 +36,8 @@ typedef enum kt__fwd_buf {
     KT__BUF_STREAMS,    /* [n_stream][n_tok][d_model], */
     KT__BUF_ROUTES,     /* [n_tok][n_stream] what their factors are made of, */
     KT__BUF_LOW,        /* and the low-rank part besides attention */
+    KT__BUF_TOKENS,     /* of an assistant: its host's embeddings, [n_tok][d_host], */
+    KT__BUF_PROPOSED,   /* and the states that its next rows continue from */
     KT__BUF_DECAY,      /* and of each head of a delta net */
     KT__BUF_BETA,
     KT__BUF_LOGITS,

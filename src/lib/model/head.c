@@ -41,12 +41,15 @@ static void head_product(kt__fwd *fwd, const kt__head *head, kt__lora_terms *lor
     const kt__hparams *hp = &fwd->net->hp;
     int n_out = fwd->batch.n_out;
     bool adapted = kt__lora_has_input(lora, KT__INPUT_HEAD);
+    kt__weight w = *head->w;
+    if (fwd->batch.n_head_rows > 0 && fwd->batch.n_head_rows < w.n_row)
+        w.n_row = fwd->batch.n_head_rows;
     kt__acts acts = kt__fwd_acts(fwd, n_out, hp->d_model, &head->w, 1);
     if (adapted) kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
     fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
     lora->acts = &acts;
-    fwd->ops->matmul(fwd->dev, head->w, &acts, head->bias, NULL, adapted ? lora : NULL,
-                     KT__SITE_HEAD, kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
+    fwd->ops->matmul(fwd->dev, &w, &acts, head->bias, NULL, adapted ? lora : NULL, KT__SITE_HEAD,
+                     kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
 }
 
 /* The wanted rows, gathered and normed, where kt__fwd_hidden finds them; false: not finite. */

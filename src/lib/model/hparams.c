@@ -43,9 +43,8 @@ static bool is_name(kt__str name, const char *of) {
 
 static kt_status refuse_arch(const kt__gguf *gguf, kt__str name, kt_error *err) {
     return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
-                       "%s: architecture '%.*s' is not supported; supported are: %s",
-                       kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
-                       kt__arch_list());
+                       "%s: architecture '%.*s' is not one of: %s", kt__gguf_path(gguf),
+                       (int)(name.len < 64 ? name.len : 64), name.s, kt__arch_list());
 }
 
 static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error *err) {
@@ -68,6 +67,7 @@ static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp)
     hp->n_layer -= hp->n_mtp;
     int most = hp->n_mtp ? KT__MAX_COL / 2 : KT__MAX_COL; /* a block's pairs are two rows long */
     hp->d_model = (int)kt__key_int(r, "embedding_length", true, 0, 1, most);
+    kt__hparams_read_assistant(r, hp);
     bool heads = !(hp->features & KT__F_NO_ATTENTION);
     hp->n_head = heads ? (int)kt__key_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS) : 1;
     kt__hparams_read_window(r, arch->window_period, hp);

@@ -80,6 +80,13 @@ static void read_shared(kt__key_reader *r, kt__hparams *hp) {
     }
 }
 
+void kt__hparams_read_assistant(kt__key_reader *r, kt__hparams *hp) {
+    int n = hp->n_layer;
+    if (!(hp->features & KT__F_ASSISTANT)) return;
+    (void)kt__key_int(r, "nextn_predict_layers", false, n, n, n); /* nothing but them */
+    hp->d_host = (int)kt__key_int(r, "embedding_length_out", true, 0, 1, KT__MAX_COL / 2);
+}
+
 void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp) {
     hp->n_kv_own = hp->n_layer;
     if (r->status != KT_OK || !(hp->features & KT__F_LOCAL_HEADS)) return;
@@ -87,7 +94,10 @@ void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp) {
                                             KT__MAX_HEAD_DIM);
     hp->local.head_dim_v = (int)kt__key_int(r, "attention.value_length_swa", false, hp->head_dim_v,
                                             1, KT__MAX_HEAD_DIM);
-    read_shared(r, hp);
+    if (hp->features & KT__F_ASSISTANT)
+        hp->n_kv_own = 0;
+    else
+        read_shared(r, hp);
     if (!(hp->features & KT__F_LAYER_INPUTS)) return;
     bool always = hp->features & KT__F_STREAMS;
     hp->d_layer_input = (int)kt__key_int(r, "embedding_length_per_layer_input", always, 0, always,

@@ -21,6 +21,8 @@ void kt__hparams_read_window(kt__key_reader *r, int period, kt__hparams *hp);
  * and values of their own. */
 void kt__hparams_read_kinds(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp);
+/* Of an assistant, the width of the model that it serves: needs n_layer. */
+void kt__hparams_read_assistant(kt__key_reader *r, kt__hparams *hp);
 /* Several residual streams: needs n_layer and d_model. */
 void kt__hparams_read_streams(kt__key_reader *r, kt__hparams *hp);
 void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp);

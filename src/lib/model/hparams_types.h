@@ -101,6 +101,8 @@ typedef uint64_t kt__features;
 #define KT__F_WEIGHED_INPUT (UINT64_C(1) << 56) /* an expert's share is a factor of what it reads */
 #define KT__F_MTP \
     (UINT64_C(1) << 57) /* of a block after the layers, which proposes tokens: it reads pairs */
+#define KT__F_ASSISTANT \
+    (UINT64_C(1) << 58) /* it proposes another model's tokens, whose keys and values it reads */
 #define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {
@@ -194,7 +196,8 @@ typedef struct kt__hparams {
     int step_rank;                  /* of what a token's steps are made of; with KT__F_SCAN */
     int state_dim;                  /* of its keys */
     int state_rows;                 /* of its values: rows of a head's state */
-    int n_mtp; /* blocks of the file after the layers, of which the first proposes tokens */
+    int d_host; /* with KT__F_ASSISTANT: d_model of the model whose tokens it proposes */
+    int n_mtp;  /* blocks of the file after the layers, of which the first proposes tokens */
     kt__rope_params rope;
 } kt__hparams;
 

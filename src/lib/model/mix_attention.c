@@ -2,8 +2,9 @@
 #include "model/feed_forward.h"
 #include "model/mixers.h"
 
-/* Where a layer's keys and values go: nothing reads an encoder's after the layer. */
+/* Where a layer's keys and values are: nothing reads an encoder's after the layer. */
 static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {
+    if (fwd->params.host) return kt__net_last_kv(fwd->params.host, layer->local);
     return kt__fwd_is_encoder(fwd) ? 0 : layer->kv_layer;
 }
 
@@ -97,6 +98,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .kv = fwd->kv,
         .layer = kv_layer(fwd, layer),
         .both_ways = kt__fwd_is_encoder(fwd),
+        .not_own = fwd->params.host,
         .n_head = hp->n_head,
         .n_head_kv = layer->sizes.n_head_kv,
         .head_dim_k = layer->sizes.head_dim_k,

@@ -35,15 +35,18 @@ float *kt__mtp_states(const kt__fwd *fwd) {
     return kt__fwd_f32(fwd, KT__BUF_ATTN);
 }
 
+void kt__mtp_states_make(kt__fwd *fwd) {
+    const kt__net *net = fwd->net;
+    (void)fwd->ops->norm_f32(fwd->dev, kt__fwd_f32(fwd, KT__BUF_X), net->out_norm, net->hp.norm_eps,
+                             fwd->batch.n_tok, net->hp.d_model, kt__mtp_states(fwd));
+}
+
 void kt__mtp_fill(kt__fwd *fwd) {
     const kt__net *net = fwd->net;
     kt_error ignored;
-    float *hidden = kt__mtp_states(fwd);
-    (void)fwd->ops->norm_f32(fwd->dev, kt__fwd_f32(fwd, KT__BUF_X), net->out_norm, net->hp.norm_eps,
-                             fwd->batch.n_tok, net->hp.d_model, hidden);
     fwd->lora.n_rows = 0;
     fwd->keys_alone = true;
-    make_input(fwd, hidden);
+    make_input(fwd, kt__mtp_states(fwd));
     if (kt__layer_step(fwd, net->mtp, KT__PART_INPUT, &ignored) != KT_OK) kt__error_clear(&ignored);
     fwd->keys_alone = false;
 }
@@ -53,10 +56,8 @@ kt_status kt__mtp_run(kt__fwd *fwd, kt_error *err) {
     const kt__bound *t = net->mtp->t;
     const float *norm = t[KT__SLOT_MTP_END].v;
     const kt__weight *own = &t[KT__SLOT_MTP_HEAD].w;
-    kt__weight w = own->data ? *own : net->head;
-    if (fwd->batch.n_head_rows > 0 && fwd->batch.n_head_rows < w.n_row)
-        w.n_row = fwd->batch.n_head_rows;
-    const kt__head head = {norm ? norm : net->out_norm, &w, own->data ? NULL : net->head_bias};
+    const kt__head head = {norm ? norm : net->out_norm, own->data ? own : &net->head,
+                           own->data ? NULL : net->head_bias};
     fwd->layer = net->hp.n_layer;
     kt__fwd_rotate(fwd);
     make_input(fwd, NULL);

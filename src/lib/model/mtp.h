@@ -8,12 +8,14 @@
 
 #include "model/fwd_steps.h"
 
-/* Of a batch of the layers, after its head: the keys and values of its rows. What is not finite there
+/* Of a batch of the layers, after its head: the normed states of its rows. */
+void kt__mtp_states_make(kt__fwd *fwd);
+/* After these: the keys and values of its rows. What is not finite there
  * spoils proposals alone. */
 void kt__mtp_fill(kt__fwd *fwd);
 /* A batch of the block's own: logits and hidden states of the wanted rows. */
 kt_status kt__mtp_run(kt__fwd *fwd, kt_error *err) KT_CHECKED;
-/* [n_tok][d_model] of a batch that was filled: the normed states of its rows. */
+/* [n_tok][d_model] where these states are. */
 float *kt__mtp_states(const kt__fwd *fwd);
 
 #endif

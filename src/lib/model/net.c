@@ -271,9 +271,9 @@ static kt_status place_layer(const binder *b, int i) {
     layer->shares_kv = i >= hp->n_kv_own && !proposes;
     if (proposes)
         layer->kv_layer = net->n_kv_layer; /* after the others', in stores that have it */
-    else if (layer->shares_kv)
+    else if (layer->shares_kv && hp->n_kv_own > 0)
         read_again(net, layer, kt__hparams_kv_source(hp, i));
-    else if (both || attends)
+    else if (!layer->shares_kv && (both || attends))
         layer->kv_layer = net->n_kv_layer++;
     if (attends || layer->mixer == KT__MIX_NONE) return KT_OK;
     layer->state_at = net->state_floats;
@@ -588,6 +588,14 @@ out:
     return status;
 }
 
+static kt_status bind_assistant(const binder *b) {
+    kt__net *net = b->net;
+    int d = net->hp.d_model, host = net->hp.d_host;
+    if (!(net->hp.features & KT__F_ASSISTANT)) return KT_OK;
+    KT__STEP(bind_matrix(b, "nextn.pre_projection.weight", d, 2 * host, true, &net->host_in));
+    return bind_matrix(b, "nextn.post_projection.weight", host, d, true, &net->host_out);
+}
+
 /* Tokens that the file does not want as answers: of markers that the model would write by mistake. */
 static kt_status bind_suppressed(const binder *b) {
     const kt__gguf_kv *kv = NULL;
@@ -626,6 +634,7 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_ranker(b));
     KT__TRY(bind_layer_inputs(b));
     KT__TRY(bind_streams(b));
+    KT__TRY(bind_assistant(b));
     KT__TRY(bind_suppressed(b));
     if (half == 0) goto out;
     KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));

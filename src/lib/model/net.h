@@ -75,9 +75,10 @@ typedef struct kt__net {
     kt__weight input_table, input_proj;    /* with KT__F_LAYER_INPUTS: of all layers together */
     const float *input_norm;               /* [d_layer_input] */
     kt__weight stream_proj, stream_unproj; /* with KT__F_STREAMS: of the second, others follow */
-    kt__input_tables tables;             /* with KT__F_LAYER_NORMS; with KT__F_EMBED_NORM a norm */
-    kt__pool_head pool;                  /* after what is pooled */
-    const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
+    kt__weight host_in, host_out; /* with KT__F_ASSISTANT: from its host's rows, and to them */
+    kt__input_tables tables;      /* with KT__F_LAYER_NORMS; with KT__F_EMBED_NORM a norm */
+    kt__pool_head pool;           /* after what is pooled */
+    const float *rope_factors;    /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
     uint64_t mtp_bytes;    /* of weight_bytes: blocks that propose tokens, */
@@ -106,6 +107,11 @@ kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__
 void kt__net_free(kt__net *net);
 /* What a store of its keys and values, and of its states, is made for; all of it in f16. */
 kt__kv_shape kt__net_kv_shape(const kt__net *net);
+/* Where a store has the keys and values that the last layer of a kind reads; -1: there is no such layer. */
+int kt__net_last_kv(const kt__net *net, bool local);
+/* Whether an assistant fits a model; KT_E_ARG with what differs. */
+kt_status kt__net_check_host(const kt__net *assistant, const kt__net *host,
+                             kt_error *err) KT_CHECKED;
 /* What a layer hands to the next one, of a token. */
 static inline size_t kt__net_row_floats(const kt__net *net) {
     return (size_t)net->hp.d_model * (size_t)(net->hp.n_stream ? net->hp.n_stream : 1);

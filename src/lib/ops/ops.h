@@ -110,9 +110,9 @@ typedef struct kt__attention {
     int n_seg;
     /* A query at p sees positions above p - window, 0: all; with both_ways, those at most window /
      * 2 away, and each segment is a whole sequence; with chunks, those from the last multiple of the
-     * window on. */
+     * window on; with not_own, not its own position. */
     int64_t window;
-    bool both_ways, chunks;
+    bool both_ways, chunks, not_own;
     float softcap;
     const float *
         sinks; /* [n_head] a logit of each head besides those of keys, without a value; NULL: none */
@@ -306,7 +306,7 @@ typedef struct kt__pairs {
     const float *const *first; /* [n_seg] of [n] */
     const kt__seg *segs;
     int n_seg, n_tok, n;
-    const float *token_norm, *hidden_norm;
+    const float *token_norm, *hidden_norm; /* NULL: as they are */
     float eps;
     float *out; /* [n_tok][2 n] */
 } kt__pairs;

@@ -19,6 +19,14 @@ static const float *state_before(const kt__pairs *d, int t) {
     return NULL;
 }
 
+static void norm_row(const pairs_job *job, const float *x, const float *norm, float *out) {
+    int n = job->d->n;
+    if (norm) /* the next norm looks whether they are finite */
+        (void)job->kernels->rmsnorm(x, norm, n, job->d->eps, out);
+    else
+        memcpy(out, x, (size_t)n * sizeof *out);
+}
+
 static void pair_rows(void *arg, int64_t begin, int64_t end, int worker) {
     const pairs_job *job = arg;
     const kt__pairs *d = job->d;
@@ -27,10 +35,9 @@ static void pair_rows(void *arg, int64_t begin, int64_t end, int worker) {
     for (size_t t = (size_t)begin; t < (size_t)end; t++) {
         const float *before = state_before(d, (int)t);
         float *out = d->out + t * 2 * n;
-        /* the next norm looks whether they are finite */
-        (void)job->kernels->rmsnorm(d->tokens + t * n, d->token_norm, d->n, d->eps, out);
+        norm_row(job, d->tokens + t * n, d->token_norm, out);
         if (before)
-            (void)job->kernels->rmsnorm(before, d->hidden_norm, d->n, d->eps, out + n);
+            norm_row(job, before, d->hidden_norm, out + n);
         else
             memset(out + n, 0, n * sizeof *out);
     }

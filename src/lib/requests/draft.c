@@ -25,7 +25,7 @@ static const double hopeful = 0.85;
 
 struct kt__draft {
     kt_engine *engine;
-    kt__draft_block *block; /* or NULL: it is a model's; the members that follow are */
+    kt__draft_block *block; /* or NULL: a model follows texts; the next members are its */
     const kt_model *model;
     kt__fwd *fwd;
     kt__kv *kv;
@@ -40,11 +40,25 @@ struct kt__draft {
     double usual_right; /* of all answers */
 };
 
+/* Whether a model proposes that has to follow each text itself. */
+static bool has_follower(const kt_engine_params *p) {
+    return p->draft && !kt__model_is_assistant(p->draft);
+}
+
 /* ---- life ---- */
 
+static kt_status check_assistant(const kt_model *model, const kt_model *draft, kt_error *err) {
+    if (!kt__model_is_assistant(draft)) return KT_OK;
+    if (!kt__ctx_split(model->ctx)) return kt__net_check_host(draft->net, model->net, err);
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s reads the model's keys and values, which several processes divide: leave "
+                    "--draft-model out",
+                    draft->net->hp.arch);
+}
+
 kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error *err) {
-    kt_status status = kt__model_needs_net(draft, err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__model_needs_net(draft, err));
+    KT__STEP(check_assistant(model, draft, err));
     if (draft->ctx != model->ctx)
         return kt__fail(err, KT_E_ARG, "the draft model was opened in another context");
     int32_t n = model->net->hp.n_vocab;
@@ -112,12 +126,14 @@ static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *
                             .plain_attention = draft->params.plain_attention};
 }
 
-uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
-    kt__kv_shape shape = shape_of(draft);
-    kt__fwd_params fwd = fwd_params(draft, p);
+uint64_t kt__draft_plan_bytes(const kt_model *model, const kt_engine_params *p) {
+    const kt_model *draft = p->draft;
     uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap
                            ? kt__model_resident_bytes(draft)
                            : 0;
+    if (kt__model_is_assistant(draft)) return weights + kt__draft_block_plan_bytes(model, p);
+    kt__kv_shape shape = shape_of(draft);
+    kt__fwd_params fwd = fwd_params(draft, p);
     uint64_t states = (uint64_t)lanes_of(p) * LANE_STATES * shape.state_bytes;
     return weights + states + kv_bytes_for(&shape, p) + kt__fwd_plan_bytes(draft->net, &fwd);
 }
@@ -156,11 +172,11 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     if (!d) return kt__fail_nomem(err, "drafts", sizeof *d);
     d->engine = engine;
     d->usual_right = hopeful;
-    if (engine->params.draft) {
+    if (has_follower(&engine->params)) {
         status = create_follower(d, err);
     } else {
-        kt__draft_gate_init(&d->gate, kt__draft_block_size(engine->model));
-        d->gate.warm_steps = true; /* its head and its keys are in use already */
+        kt__draft_gate_init(&d->gate, kt__draft_block_size(engine));
+        d->gate.warm_steps = !engine->params.draft; /* a block's head and keys are in use already */
         status = kt__draft_block_create(engine, &d->block, err);
     }
     if (status == KT_OK)
@@ -186,9 +202,9 @@ void kt__draft_destroy(kt__draft *d) {
 
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) {
     *seq = (kt__draft_seq){0};
-    if (engine->params.draft)
+    if (has_follower(&engine->params))
         return kt__kv_table_init(&seq->table, positions_of(&engine->params), err);
-    if (!kt__engine_uses_mtp(engine->model, &engine->params)) return KT_OK;
+    if (!kt__engine_keeps_states(engine->model, &engine->params)) return KT_OK;
     size_t bytes = (size_t)kt__engine_hparams(engine)->d_model * sizeof *seq->hidden;
     seq->hidden = kt__calloc(1, bytes);
     return seq->hidden ? KT_OK : kt__fail_nomem(err, "an answer's state", bytes);

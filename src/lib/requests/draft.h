@@ -1,5 +1,5 @@
-/* Drafts: proposals from a smaller model with the same vocabulary, or from the model's own block
- * (draft_block.h).
+/* Drafts: proposals from a smaller model with the same vocabulary, or from the model's own block or
+ * its assistant (draft_block.h).
  *
  * Owns: the smaller model's forward pass and K/V store, and how far it has followed each answer. Whether
  * drafts pay is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
@@ -12,9 +12,11 @@
 
 typedef struct kt__draft kt__draft;
 
-/* KT_E_ARG where the vocabularies differ or the model belongs to another context. */
+/* KT_E_ARG where the vocabularies differ, the model belongs to another context or is the assistant of
+ * another model. */
 kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error *err) KT_CHECKED;
-uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *resolved);
+/* Of resolved->draft. */
+uint64_t kt__draft_plan_bytes(const kt_model *model, const kt_engine_params *resolved);
 kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) KT_CHECKED;
 void kt__draft_destroy(kt__draft *draft);
 

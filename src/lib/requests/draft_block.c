@@ -13,6 +13,8 @@ enum {
 
 struct kt__draft_block {
     kt_engine *engine;
+    kt__fwd *fwd;            /* that proposes: the engine's, or */
+    kt__fwd *own;            /* an assistant's; NULL: there is none */
     kt__seg *segs;           /* [n_lanes] */
     const float **before;    /* [n_lanes] */
     int32_t *ids;            /* [n_lanes] */
@@ -26,16 +28,50 @@ static uint64_t bytes_of(const kt__weight *w) {
     return (uint64_t)w->row_bytes * (uint64_t)w->n_row;
 }
 
-static double share_of_head(const kt__net *net) {
-    const kt__weight *own = &net->mtp->t[KT__SLOT_MTP_HEAD].w;
-    return (double)bytes_of(own->data ? own : &net->head) / (double)net->decode_bytes;
+/* NULL: the model's own block proposes. */
+static const kt__net *assistant_of(const kt_engine *engine) {
+    return engine->params.draft ? engine->params.draft->net : NULL;
 }
 
-double kt__draft_block_size(const kt_model *model) {
-    const kt__net *net = model->net;
+static double share_of_head(const kt_engine *engine) {
+    const kt__net *net = engine->model->net, *assistant = assistant_of(engine);
+    const kt__weight *head = assistant ? &assistant->head : &net->mtp->t[KT__SLOT_MTP_HEAD].w;
+    return (double)bytes_of(head->data ? head : &net->head) / (double)net->decode_bytes;
+}
+
+double kt__draft_block_size(const kt_engine *engine) {
+    const kt__net *net = engine->model->net, *assistant = assistant_of(engine);
+    if (assistant) return (double)assistant->decode_bytes / (double)net->decode_bytes;
     uint64_t bytes = net->mtp_bytes - bytes_of(&net->mtp->t[KT__SLOT_MTP_EMBED].w);
     if (!net->mtp->t[KT__SLOT_MTP_HEAD].w.data) bytes += bytes_of(&net->head);
     return (double)bytes / (double)net->decode_bytes;
+}
+
+/* It reads the model's store as the model does. */
+static kt__fwd_params assistant_fwd(const kt_model *model, const kt_engine_params *p) {
+    return (kt__fwd_params){.n_tok_max = p->n_parallel,
+                            .n_out_max = p->n_parallel,
+                            .n_ctx = p->n_ctx,
+                            .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .host = model->net,
+                            .exact = model->params.exact,
+                            .plain_attention = model->params.plain_attention};
+}
+
+uint64_t kt__draft_block_plan_bytes(const kt_model *model, const kt_engine_params *p) {
+    const kt__fwd_params fwd = assistant_fwd(model, p);
+    return kt__fwd_plan_bytes(p->draft->net, &fwd);
+}
+
+static kt_status choose_fwd(kt__draft_block *b, kt_error *err) {
+    const kt_engine *engine = b->engine;
+    const kt_ctx *ctx = engine->model->ctx;
+    b->fwd = engine->step_fwd;
+    if (!assistant_of(engine)) return KT_OK;
+    const kt__fwd_params fwd = assistant_fwd(engine->model, &engine->params);
+    KT__STEP(kt__fwd_create(assistant_of(engine), ctx->pool, ctx->kernels, &fwd, &b->own, err));
+    b->fwd = b->own;
+    return KT_OK;
 }
 
 kt_status kt__draft_block_create(kt_engine *engine, kt__draft_block **out, kt_error *err) {
@@ -44,23 +80,26 @@ kt_status kt__draft_block_create(kt_engine *engine, kt__draft_block **out, kt_er
     kt__draft_block *b = kt__calloc(1, sizeof *b);
     if (!b) return kt__fail_nomem(err, "the proposals' batch", sizeof *b);
     b->engine = engine;
-    b->head = share_of_head(engine->model->net);
-    b->rest = kt__draft_block_size(engine->model) - b->head;
+    b->head = share_of_head(engine);
+    b->rest = kt__draft_block_size(engine) - b->head;
     b->segs = kt__calloc(lanes, sizeof *b->segs);
     b->before = kt__calloc(lanes, sizeof *b->before);
     b->ids = kt__calloc(lanes, sizeof *b->ids);
     b->out_rows = kt__calloc(lanes, sizeof *b->out_rows);
     b->of = kt__calloc(lanes, sizeof *b->of);
-    if (b->segs && b->before && b->ids && b->out_rows && b->of) {
+    kt_status status = choose_fwd(b, err);
+    if (!b->segs || !b->before || !b->ids || !b->out_rows || !b->of)
+        status = kt__fail_nomem(err, "the proposals' batch", 0);
+    if (status == KT_OK)
         *out = b;
-        return KT_OK;
-    }
-    kt__draft_block_destroy(b);
-    return kt__fail_nomem(err, "the proposals' batch", 0);
+    else
+        kt__draft_block_destroy(b);
+    return status;
 }
 
 void kt__draft_block_destroy(kt__draft_block *b) {
     if (!b) return;
+    kt__fwd_destroy(b->own);
     kt__free(b->segs);
     kt__free(b->before);
     kt__free(b->ids);
@@ -105,17 +144,21 @@ static int choose_rows(const kt__draft_block *b) {
 }
 
 bool kt__draft_block_knows(const kt__draft_ask *ask) {
-    return ask->seq->hidden && ask->seq->n_hidden == ask->n_tok - 1;
+    return ask->seq->hidden && ask->seq->n_hidden > 0 && ask->seq->n_hidden == ask->n_tok - 1;
 }
 
-/* Those with room for k more positions; the step's own pages are among them. */
+/* A block writes k more positions; the step's own pages are among them. */
+static bool has_room(const kt__draft_block *b, const kt__draft_ask *ask, int k) {
+    int64_t pos = ask->n_tok - 1;
+    return b->own || kt__kv_table_grow(b->engine->kv, ask->table, pos, pos + k, NULL) == KT_OK;
+}
+
 static int list_ready(kt__draft_block *b, kt__draft_ask *asks, int n, int k) {
     int n_row = 0;
     for (int i = 0; i < n; i++) {
         kt__draft_ask *ask = &asks[i];
         int64_t pos = ask->n_tok - 1;
-        if (!ask->ready) continue;
-        if (kt__kv_table_grow(b->engine->kv, ask->table, pos, pos + k, NULL) != KT_OK) continue;
+        if (!ask->ready || !has_room(b, ask, k)) continue;
         b->segs[n_row] = (kt__seg){.table = ask->table, .pos0 = pos, .row0 = n_row, .n_tok = 1};
         b->ids[n_row] = ask->tokens[pos];
         b->before[n_row] = ask->seq->hidden;
@@ -133,13 +176,10 @@ static bool run_rows(kt__draft_block *b, int n_row, int n_head_rows) {
                              .out_rows = b->out_rows,
                              .n_out = n_row,
                              .before = b->before,
-                             .mtp = true,
+                             .mtp = !b->own,
                              .n_head_rows = n_head_rows};
-    kt__batch_run run = {.fwd = b->engine->step_fwd,
-                         .batch = &batch,
-                         .decode = true,
-                         .n_tok = n_row,
-                         .until_us = INT64_MAX};
+    kt__batch_run run = {
+        .fwd = b->fwd, .batch = &batch, .decode = true, .n_tok = n_row, .until_us = INT64_MAX};
     bool done;
     kt_error err;
     return kt__engine_run_batch(b->engine, &run, &done, &err) == KT_OK;
@@ -152,12 +192,11 @@ static bool take_rows(kt__draft_block *b, int n_row, int n_head_rows) {
     bool finite = true;
     for (int i = 0; i < n_row && finite; i++) {
         kt__draft_ask *ask = b->of[i];
-        int32_t id = engine->model->ctx->kernels->argmax(kt__fwd_logits(engine->step_fwd, i), n_id,
-                                                         &finite);
+        int32_t id = engine->model->ctx->kernels->argmax(kt__fwd_logits(b->fwd, i), n_id, &finite);
         if (!finite) break;
         b->ids[i] = ask->ids[ask->n++] = id;
-        b->before[i] = kt__fwd_hidden(engine->step_fwd, i);
-        b->segs[i].pos0++;
+        b->before[i] = kt__fwd_hidden(b->fwd, i);
+        if (!b->own) b->segs[i].pos0++;
     }
     return finite;
 }

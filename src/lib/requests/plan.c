@@ -178,6 +178,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
                             .mtp = kt__engine_uses_mtp(model, p),
+                            .states = kt__engine_keeps_states(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
                             .blas = model->blas,
@@ -192,6 +193,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .n_ctx = p->n_ctx,
                             .keys_quantised = p->kv_keys != KT_KV_F16,
                             .mtp = kt__engine_uses_mtp(model, p),
+                            .states = kt__engine_keeps_states(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
                             .experts = model->experts};
@@ -376,7 +378,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     /* a default budget is what is free now: the process is there already */
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + least_constraints(model) : 0;
     out->constraint_bytes = constraint_bytes(model, left);
-    m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
+    m->draft_bytes = p->draft ? kt__draft_plan_bytes(model, p) : 0;
     m->kv_f16_bytes = kt__plan_f16_copy_bytes(&shape, p);
     out->n_states = n_states_for(model, p, left);
     m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
@@ -570,9 +572,19 @@ static bool plan_with_store(const kt_model *model, const kt_engine_params *given
     return true;
 }
 
+static kt_status check_generates(const kt_model *model, kt_error *err) {
+    if (!kt__model_is_assistant(model)) return KT_OK;
+    return kt__fail(
+        err, KT_E_ARG,
+        "%s is a %s, which proposes tokens of a gemma-4 model and answers nothing alone: "
+        "name that model with -m, and this file with --draft-model",
+        model->info.path, model->net->hp.arch);
+}
+
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
+    KT__STEP(check_generates(model, err));
     KT__STEP(check_params(given, err));
     KT__STEP(check_attention(model, given, err));
     if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));

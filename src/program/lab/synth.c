@@ -61,8 +61,10 @@ static const kt__opt table[] = {
     {.name = "mtp-agrees",
      .kind = KT__OPT_ON,
      .at = offsetof(struct synth_opts, mtp_agrees),
-     .help = "for a preset with a block that proposes tokens: it is right wherever the most likely "
-             "token is drawn, so that the temperature says how often"},
+     .help =
+         "for a preset with a block that proposes tokens, or of Gemma 4 and its assistants: what "
+         "is proposed is right wherever the most likely token is drawn, so that the temperature "
+         "says how often"},
     {.name = "lora",
      .kind = KT__OPT_INT,
      .at = offsetof(struct synth_opts, lora_rank),
@@ -262,7 +264,9 @@ int kt__cmd_synth(int argc, char **argv) {
     if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
     if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
         return kt__cli_fail("synth", &err);
-    if (opts.mtp_agrees && !preset->n_mtp)
-        return kt__cli_usage_error("synth", "--mtp-agrees needs a preset with -mtp in its name");
+    bool proposes = preset->n_mtp || !strncmp(preset->arch, "gemma4", 6);
+    if (opts.mtp_agrees && !proposes)
+        return kt__cli_usage_error("synth",
+                                   "--mtp-agrees needs a preset with -mtp or gemma4 in its name");
     return make_model(&opts, preset, recipe, path);
 }

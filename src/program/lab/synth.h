@@ -34,6 +34,7 @@ typedef struct kt__synth_preset {
     /* The layers add nothing, so that the next token depends on the last one alone, and the block finds
      * the same: it is right wherever the most likely token is drawn. */
     bool mtp_agrees;
+    int d_host;                      /* Gemma 4's assistants: d_model of their model */
     int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
     int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
     int gating, dense_lead, expert_step;               /* 0: no key */
@@ -71,6 +72,7 @@ typedef enum kt__synth_content {
     KT__CONTENT_LONG_FACTORS,
     KT__CONTENT_SHORT_FACTORS,
     KT__CONTENT_QUARTER_FREQS, /* the first quarter is rotated, and the rest is not */
+    KT__CONTENT_SIGNS,         /* the mean, or minus it */
     KT__CONTENT_FIRST_HALF     /* of its input is what comes out */
 } kt__synth_content;
 

@@ -401,6 +401,14 @@ static void quarter_freqs(int64_t n, float *out) {
     for (int64_t i = 0; i < n; i++) out[i] = i < n / 4 ? 1.0f : 1e30f;
 }
 
+static void fill_signs(int64_t n, float size, float *out) {
+    uint32_t state = 1;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525 + 1013904223; /* Numerical Recipes' generator */
+        out[i] = state >> 31 ? size : -size;
+    }
+}
+
 static void half_row(const kt__synth_tensor *t, int64_t row, float *room, void *out) {
     for (int64_t i = 0; i < t->n_cols; i++) room[i] = i == row ? 1.0f : 0.0f;
     kt__quantize_row(t->type, room, t->n_cols, out);
@@ -428,6 +436,10 @@ void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, in
     }
     if (t->content == KT__CONTENT_QUARTER_FREQS) {
         quarter_freqs(t->n_cols, out);
+        return;
+    }
+    if (t->content == KT__CONTENT_SIGNS) {
+        fill_signs(t->n_cols, t->mean, out);
         return;
     }
     if (t->content == KT__CONTENT_FIRST_HALF) {

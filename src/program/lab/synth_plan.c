@@ -229,7 +229,7 @@ static slot_stats stats_of(const kt__hparams *hp, kt__slot slot, const kt__slot_
 /* What a block that agrees is made of. */
 static void make_agreeing(kt__slot slot, kt__tensor_role role, kt__synth_tensor *t) {
     bool adds = role == KT__TENSOR_ATTN_OUT || role == KT__TENSOR_DOWN ||
-                role == KT__TENSOR_EXPERTS_DOWN;
+                role == KT__TENSOR_EXPERTS_DOWN || slot == KT__SLOT_INPUT_PROJ;
     if (adds || slot == KT__SLOT_MTP_TOKEN_NORM) t->std = 0.0f;
     if (slot == KT__SLOT_MTP_IN) t->content = KT__CONTENT_FIRST_HALF;
 }
@@ -327,12 +327,24 @@ static void add_pool_head(planner *p, kt__features features) {
     if (hidden) add_vector(p, "cls.output.bias", ps->n_labels, 0.0f, 0.1f);
 }
 
+/* The same in each file of so many numbers. */
+static void add_signs(planner *p, const char *name, int64_t n, float size) {
+    kt__synth_tensor t = {.type = KT__TYPE_F32,
+                          .n_dims = 1,
+                          .n_cols = n,
+                          .n_rows = 1,
+                          .content = KT__CONTENT_SIGNS,
+                          .mean = size};
+    set_name(&t, -1, name);
+    add_tensor(p, t);
+}
+
 static void add_head(planner *p, kt__features features, float embed_gain) {
     const kt__synth_preset *ps = p->plan->preset;
     if (features & KT__F_LAYER_NORMS) return; /* and no head */
     float mean = ps->tied ? LOGIT_STD / embed_gain : 1.0f;
-    if (ps->mtp_agrees) /* signs, or a tied head would repeat the token */
-        add_vector(p, "output_norm.weight", ps->d_model, 0.0f, mean);
+    if (ps->mtp_agrees) /* a tied head would repeat the token */
+        add_signs(p, "output_norm.weight", ps->d_model, mean);
     else
         add_norm(p, features & KT__F_SHORT_CONV ? "token_embd_norm.weight" : "output_norm.weight",
                  ps->d_model, mean);
@@ -365,12 +377,24 @@ static void add_streams(planner *p, const kt__hparams *hp) {
     }
 }
 
+/* Between an assistant and its model. */
+static void add_host(planner *p, const kt__hparams *hp) {
+    int64_t d = hp->d_model, host = hp->d_host;
+    if (!host) return;
+    add_matrix(p, KT__TENSOR_OTHER, "nextn.pre_projection.weight", 2 * host, d, 1.0f);
+    if (p->plan->preset->mtp_agrees && d == host)
+        p->plan->tensors[p->plan->n_tensors - 1].content = KT__CONTENT_FIRST_HALF;
+    add_matrix(p, KT__TENSOR_OTHER, "nextn.post_projection.weight", d, host, 1.0f);
+}
+
 static void add_all(planner *p, const kt__hparams *hp) {
     const kt__synth_preset *ps = p->plan->preset;
-    float embed_gain = hp->features & KT__F_EMBED_SCALE && !hp->n_stream ? 0.25f : 1.0f;
+    bool scaled = hp->features & (KT__F_EMBED_SCALE | KT__F_ASSISTANT) && !hp->n_stream;
+    float embed_gain = scaled ? 0.25f : 1.0f;
     add_matrix(p, KT__TENSOR_EMBD, "token_embd.weight", ps->d_model, p->plan->n_vocab, embed_gain);
     add_layer_inputs(p, hp);
     add_streams(p, hp);
+    add_host(p, hp);
     if (hp->features & KT__F_LOCAL_HEADS && !hp->n_stream)
         add_factors(p, "rope_freqs.weight", KT__CONTENT_QUARTER_FREQS);
     if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
@@ -525,6 +549,8 @@ static void put_kinds(keys *k, const kt__synth_preset *ps) {
     put_u32(k, "attention.value_length_swa", ps->local_head_dim);
     put_u32(k, "rope.dimension_count_swa", ps->local_head_dim);
     put_u32(k, "attention.shared_kv_layers", ps->n_kv_shared);
+    if (ps->d_host) put_u32(k, "embedding_length_out", ps->d_host);
+    if (ps->d_host) put_u32(k, "nextn_predict_layers", ps->n_layer);
     put_u32(k, "embedding_length_per_layer_input", ps->d_layer_input);
 }
 
