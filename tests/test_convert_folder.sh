@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
 failed=0
-[ $# -gt 2 ] && shift 2 || set -- models mtp encoders keys refusals quantize peft demo
+[ $# -gt 2 ] && shift 2 || set -- models mtp assistant encoders keys refusals quantize peft demo
 for check in "$@"; do
     "$python" "$here/check_$check.py" "$kentang" "$work" >"$work/log" 2>&1 || failed=1
     grep -v '^PASS' "$work/log" || true

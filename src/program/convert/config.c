@@ -216,16 +216,21 @@ static void take_class(kt__hf_config *c, const arch_class *class) {
 static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
         const char *whole, *text;
-    } presets[] = {{"gemma3", "gemma3_text"},   {"gemma3n", "gemma3n_text"},
-                   {"gemma4", "gemma4_text"},   {"gemma4_unified", "gemma4_unified_text"},
-                   {"llama4", "llama4_text"},   {"mistral3", "mistral"},
-                   {"qwen3_5", "qwen3_5_text"}, {"qwen3_5_moe", "qwen3_5_moe_text"}};
+    } presets[] = {
+        {"gemma3", "gemma3_text"},           {"gemma3n", "gemma3n_text"},
+        {"gemma4", "gemma4_text"},           {"gemma4_unified", "gemma4_unified_text"},
+        {"gemma4_assistant", "gemma4_text"}, {"gemma4_unified_assistant", "gemma4_unified_text"},
+        {"llama4", "llama4_text"},           {"mistral3", "mistral"},
+        {"qwen3_5", "qwen3_5_text"},         {"qwen3_5_moe", "qwen3_5_moe_text"}};
     const char *type = json_string_value(json_object_get(text, "model_type"));
     for (size_t i = 0; i < sizeof presets / sizeof *presets && !type; i++)
         if (strcmp(presets[i].whole, c->model_type) == 0) type = presets[i].text;
     for (int i = 0; i < N_CLASSES && type; i++) {
         if (strcmp(classes[i].model_type, type) != 0) continue;
-        take_class(c, &classes[i]);
+        if (c->arch == KT__HF_GEMMA4_ASSISTANT)
+            c->model_type = classes[i].model_type; /* whose defaults count */
+        else
+            take_class(c, &classes[i]);
         return KT_OK;
     }
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
@@ -362,7 +367,7 @@ static kt_status derive_values(kt__hf_config *c, kt_error *err) {
         return KT_OK;
     }
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
-    if (c->arch == KT__HF_GEMMA4) KT__STEP(kt__hf_kinds_derive(c, err));
+    if (c->arch & KT__HF_GEMMA4S) KT__STEP(kt__hf_kinds_derive(c, err));
     if (c->n_head % c->n_head_kv != 0)
         return kt__hf_refuse(c, "num_key_value_heads", "does not divide the number of heads", err);
     if (c->head_dim == KT__HF_NONE && c->d_model % c->n_head != 0)
@@ -475,7 +480,7 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     if (c->arch == KT__HF_LLAMA4) kt__hf_chunks_put(c, w);
     if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
-    if (c->arch == KT__HF_GEMMA4) kt__hf_kinds_put(c, w);
+    if (c->arch & KT__HF_GEMMA4S) kt__hf_kinds_put(c, w);
     if (c->arch == KT__HF_GEMMA3N) kt__hf_streams_put(c, w);
     if (c->arch & KT__HF_BITNETS && activation_of(c))
         kt__gguf_put_str(w, key_name(c, "hidden_act", key), activation_of(c));

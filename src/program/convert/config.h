@@ -69,7 +69,8 @@ typedef struct kt__hf_config {
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
         attention_every, mamba_expand, mamba_inner, mamba_head, global_head_dim, n_head_kv_global,
-        n_shared_kv, d_layer_input, n_stream, d_low, step_rank, expert_step, temperature_span;
+        n_shared_kv, d_layer_input, n_stream, d_low, step_rank, expert_step, temperature_span,
+        d_host;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale,
         temperature;

@@ -76,7 +76,7 @@ static kt_status read_locals(kt__hf_config *c, kt_error *err) {
 
 /* Without a list each fifth of gemma3n has no window, and each sixth and the last of gemma4. */
 static void imply_locals(kt__hf_config *c) {
-    bool last = c->arch == KT__HF_GEMMA4;
+    bool last = c->arch & KT__HF_GEMMA4S;
     int64_t period = last ? 6 : 5;
     c->has_locals = true;
     for (int64_t i = 0; i < c->n_layer; i++)

@@ -114,7 +114,7 @@ static void fill_llama3(kt__hf_config *c, const json_t *rope) {
 static kt_status read_proportional(kt__hf_config *c, const json_t *rope, kt_error *err) {
     json_t *said = json_object_get(c->text, "partial_rotary_factor");
     double share = json_is_number(said) ? json_number_value(said) : rope ? 1.0 : 0.25;
-    if (c->arch != KT__HF_GEMMA4)
+    if (!(c->arch & KT__HF_GEMMA4S))
         return refuse_rope(c, err, "rope_type", "proportional is expected of gemma4 models alone");
     if (rope && c->rope.kind == KT__HF_ROPE_PLAIN && share == 1.0) return KT_OK;
     if (c->rope.kind != KT__HF_ROPE_PLAIN && c->rope.kind != KT__HF_ROPE_PROPORTIONAL)
@@ -216,7 +216,7 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     if (scaled && !(c->rope.factor >= 1.0 && c->rope.factor <= 1e6))
         return refuse_rope(c, err, "factor", "a number from 1 to 1000000 is expected");
     if (c->arch == KT__HF_DEEPSEEK) return read_latent(c, rope, err);
-    if (c->arch == KT__HF_GEMMA4 || c->rope.kind == KT__HF_ROPE_PROPORTIONAL)
+    if (c->arch & KT__HF_GEMMA4S || c->rope.kind == KT__HF_ROPE_PROPORTIONAL)
         return read_proportional(c, rope, err);
     if (c->rope.kind == KT__HF_ROPE_LLAMA3) fill_llama3(c, rope);
     if (c->rope.kind == KT__HF_ROPE_YARN) {

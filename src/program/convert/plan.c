@@ -32,9 +32,11 @@ enum { N_MAP = sizeof map / sizeof *map };
 static const char *const other_parts[] = {
     "vision_tower.", "multi_modal_projector.", "vision_model.", "audio_tower.",    "visual.",
     "mtp.",          "embed_vision.",          "embed_audio.",  "vision_embedder."};
-static const char *const buffers[] = {"inv_freq",     "original_inv_freq", "cos_cached",
-                                      "sin_cached",   "attention.bias",    "masked_bias",
-                                      "position_ids", "token_type_ids",    "_extra_state"};
+static const char *const buffers[] = {"inv_freq",       "original_inv_freq",
+                                      "cos_cached",     "sin_cached",
+                                      "attention.bias", "masked_bias",
+                                      "position_ids",   "token_type_ids",
+                                      "_extra_state",   "masked_embedding.centroids.weight"};
 enum {
     N_PARTS = sizeof other_parts / sizeof *other_parts,
     N_BUFFERS = sizeof buffers / sizeof *buffers
@@ -43,6 +45,7 @@ enum {
 static plan_sizes sizes_of(const kt__hf_config *c, int64_t layer) {
     kt__hf_layer of = kt__hf_layer_of(c, layer);
     return (plan_sizes){.d_layer_input = c->d_layer_input,
+                        .d_host = c->d_host,
                         .n_stream = c->n_stream,
                         .d_low = c->d_low,
                         .step_rank = c->step_rank,
@@ -169,7 +172,7 @@ static bool is_of_other_layers(const planner *p, const map_row *row, int64_t lay
     if (c->arch & KT__HF_SOME_EXPERTS && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
-    if (c->arch == KT__HF_GEMMA4) return is_of_other_kind(c, row, layer);
+    if (c->arch & KT__HF_GEMMA4S) return is_of_other_kind(c, row, layer);
     if (c->arch == KT__HF_MODERN) return layer == 0 && !strcmp(row->to, "blk.attn_norm.weight");
     if (c->arch & KT__HF_NEMOTRONS) return is_of_other_part(row, c->parts[layer]);
     if (!(c->arch & KT__HF_RECURRENT)) return false;
@@ -504,8 +507,8 @@ static bool is_shared_key(const planner *p, const char *name) {
     int64_t layer = -1;
     int n = 0;
     name += kt__plan_prefix_len(name);
-    if (c->arch != KT__HF_GEMMA4 || sscanf(name, "layers.%" SCNd64 ".%n", &layer, &n) != 1 || !n ||
-        layer < c->n_layer - c->n_shared_kv || layer >= c->n_layer)
+    if (!(c->arch & KT__HF_GEMMA4S) || sscanf(name, "layers.%" SCNd64 ".%n", &layer, &n) != 1 ||
+        !n || layer < c->n_layer - c->n_shared_kv || layer >= c->n_layer)
         return false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name + n, parts[i]) == 0) return true;

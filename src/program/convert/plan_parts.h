@@ -23,7 +23,7 @@ typedef enum plan_dim {
 typedef struct plan_sizes {
     int64_t d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_expert, d_ff_expert,
         d_ff_shared, conv_width, n_state_key, n_state_value, state_dim, state_rows;
-    int64_t d_layer_input, n_stream, d_low, step_rank, n_vocab;
+    int64_t d_layer_input, n_stream, d_low, step_rank, n_vocab, d_host;
     int64_t q_rank, kv_rank, head_dim_k_full,
         head_dim_v_full; /* of attention over latent vectors */
 } plan_sizes;

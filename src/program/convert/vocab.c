@@ -57,7 +57,7 @@ static kt_status read_json_kind(kt__vocab *v, const kt__hf_config *config, const
         return kt__vocab_add_tokens(v, path, err);
     }
     v->spm = is_spm_json(v->tokenizer);
-    v->by_merges = v->spm && config->arch == KT__HF_GEMMA4;
+    v->by_merges = v->spm && config->arch & KT__HF_GEMMA4S;
     KT__TRY(kt__vocab_read_bpe(v, path, err));
     KT__TRY(kt__vocab_add_tokens(v, path, err));
     if (v->by_merges) goto out;
@@ -88,7 +88,7 @@ out:
 
 kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char *json_path,
                           const char *model_path, const kt__convert_notes *notes, kt_error *err) {
-    bool by_model = is_spm_json(v->tokenizer) && v->model_file && config->arch != KT__HF_GEMMA4;
+    bool by_model = is_spm_json(v->tokenizer) && v->model_file && !(config->arch & KT__HF_GEMMA4S);
     bool by_json = v->tokenizer && !by_model;
     kt_status status;
     if (v->tokenizer) KT__TRY(find_method(v, json_path, err));
