@@ -19,10 +19,41 @@ KT_INLINE int block_at(kt__type type, int vec, int lane) {
     return 4 * vec + lane;
 }
 
+/* to[256 / n * k + j]: from[n j + k]; n is 8 or 4 */
+KT_INLINE void arrange_interleaved(int n, const int8_t *from, int8_t *to) {
+    for (int i = 0; i < 4; i++) {
+        vi x = vi_load(from + 64 * i);
+        for (int k = 0; k < n; k++) {
+            int8_t *at = to + 256 / n * k + 64 / n * i;
+            if (n == 4)
+                _mm_storeu_si128((__m128i *)(void *)at,
+                                 _mm512_cvtepi32_epi8(_mm512_srli_epi32(x, 8 * (unsigned)k)));
+            else
+                _mm_storel_epi64((__m128i *)(void *)at,
+                                 _mm512_cvtepi64_epi8(_mm512_srli_epi64(x, 8 * (unsigned)k)));
+        }
+    }
+}
+
 /* Brings 256 activations into the order of the weights in q: by halves of blocks; of Q4_K and Q5_K
  * groups 0 2 1 3 4 6 5 7, as a register of nibbles has them. */
 KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
     static const int nibbles[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+    switch (type) {
+    case KT__TYPE_Q1_0: arrange_interleaved(8, from, to); return;
+    case KT__TYPE_Q2_0: arrange_interleaved(4, from, to); return;
+    case KT__TYPE_TQ2_0:
+        for (int i = 0; i < 8; i++) memcpy(to + 64 * (i % 4) + 32 * (i / 4), from + 32 * i, 32);
+        return;
+    case KT__TYPE_TQ1_0: /* the digits of 48 bytes, and of 4, which have one less */
+        for (int k = 0; k < 5; k++) {
+            memcpy(to + 52 * k, from + 32 * k, 32);
+            memcpy(to + 52 * k + 32, from + 160 + 16 * k, 16);
+            if (k < 4) memcpy(to + 52 * k + 48, from + 240 + 4 * k, 4);
+        }
+        return;
+    default: break;
+    }
     bool reorder = type == KT__TYPE_Q4_K || type == KT__TYPE_Q5_K;
     if (!by_blocks(type)) {
         for (int g = 0; g < 8; g++) memcpy(to + 32 * g, from + 32 * (reorder ? nibbles[g] : g), 32);

@@ -11,6 +11,7 @@ typedef struct one_codes {
     unpack_codes of;
     int8_t scale[32];
 } one_codes;
+typedef one_codes one_room[LANES];
 
 /* ---- heads ---- */
 
@@ -152,7 +153,8 @@ KT_INLINE vi one_dots(kt__type type, const uint8_t *block, const one_codes *code
 
 /* ---- a batch ---- */
 
-KT_INLINE void one_batch(kt__type type, const rd_call *call, rd_batch *batch, one_codes *codes) {
+KT_INLINE void one_batch(kt__type type, const rd_call *call, rd_batch *batch, one_room *room) {
+    one_codes *codes = *room;
     if (is_ternary(type))
         one_head_ternary(type, batch);
     else if (is_q256(type))
@@ -176,22 +178,10 @@ KT_INLINE vf one_value(kt__type type, const rd_call *call, const rd_batch *batch
     return rd_steps_q32(type, call, batch, 0, 1, sum, NULL);
 }
 
+#include "kernels/rowdot_one.inc"
+
 KT_INLINE void rowdot_one(kt__type type, const kt__mm *mm, void *scratch) {
-    rd_call call = rd_open(type, mm, NULL);
-    one_codes codes[LANES];
-    rd_batch batch;
-    int row = 0, sb = 0, waiting = 0;
-    call.n_tok = 1;
-    rd_prepare(type, &call, scratch);
-    while (row < mm->n_row) {
-        rd_take_batch(type, &call, &batch, row, sb);
-        one_batch(type, &call, &batch, codes);
-        rd_chain(type, &call, waiting, 1);
-        vf_store(call.v, one_value(type, &call, &batch));
-        waiting = batch.count;
-        for (sb += batch.count; sb >= call.n_sb; row++) sb -= call.n_sb;
-    }
-    rd_chain(type, &call, waiting, 1);
+    one_stream(type, mm, scratch);
 }
 
 #endif
