@@ -278,7 +278,8 @@ static void test_prefetch(void **state) {
     assert_int_equal(prefetch_of("avx512", "GenuineIntel").near, 1024);
     assert_int_equal(prefetch_of("avx512", "GenuineIntel").far, 8192);
     assert_int_equal(prefetch_of("amx", "GenuineIntel").far, 8192);
-    assert_int_equal(prefetch_of("avx2", "GenuineIntel").far, 0); /* not measured */
+    assert_int_equal(prefetch_of("avx2", "GenuineIntel").far, 8192);
+    assert_int_equal(prefetch_of("sse41", "GenuineIntel").far, 0); /* not measured */
 }
 
 static void test_select(void **state) {

@@ -68,13 +68,9 @@ typedef struct prefetch_row {
 
 /* The first that fits. */
 static const prefetch_row prefetches[] = {
-    {"avx512", "GenuineIntel", {1024, 8192}},
-    {"amx", "GenuineIntel", {1024, 8192}},
-    {"sse41", NULL, {2048, 0}},
-    {"neon", NULL, {2048, 0}},
-    {"dotprod", NULL, {2048, 0}},
-    {"i8mm", NULL, {2048, 0}},
-    {NULL, NULL, {8192, 0}},
+    {"sse41", NULL, {2048, 0}}, {NULL, "GenuineIntel", {1024, 8192}},
+    {"neon", NULL, {2048, 0}},  {"dotprod", NULL, {2048, 0}},
+    {"i8mm", NULL, {2048, 0}},  {NULL, NULL, {8192, 0}},
 };
 
 kt__prefetch kt__kernels_prefetch(const kt__kernels *kernels, const kt__cpu *cpu) {

@@ -5,6 +5,8 @@
 #ifndef KT_KERNELS_ROWDOT_256_H
 #define KT_KERNELS_ROWDOT_256_H
 
+#include "kernels/fetch.h"
+
 /* Types of 32 are summed by blocks: a 128-bit lane holds half a block, so that two products end in
  * lanes of one block each. Those of 256 take pairs of products times i16 scales. */
 enum { BLOCK_VECS = 4 /* vectors of block sums a group */ };
@@ -179,7 +181,7 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * weight * activation */
 KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
-                           const int8_t *act, int n_tok, vi *part) {
+                           const int8_t *act, int n_tok, vi *part, const kt__fetch *ahead) {
     vi q[8], s[8];
     quants_q256(type, block, q);
     KT_UNROLL for (int j = 0; j < 8; j++) {
@@ -197,6 +199,7 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
                 sum = vi_dot16(sum, s[j], vi_pairs(q[j], xj));
             else
                 sum = _mm256_madd_epi16(s[j], vi_pairs(q[j], xj));
+            if (t == 0 && j % 2) sum = kt__fetch_after(sum, ahead, j / 2);
         }
         part[t] = sum;
     }
@@ -205,7 +208,7 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
 /* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l), the first halves of blocks
  * before the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                           vi *part, __m128i *first, __m128i *second) {
+                           vi *part, __m128i *first, __m128i *second, const kt__fetch *ahead) {
     vi q[8];
     words_of_blocks(type, block, first, second);
     KT_UNROLL for (int i = 0; i < 4; i++)
@@ -213,13 +216,11 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         KT_UNROLL for (int i = 0; i < 4; i++) {
             vi a = vi_load(act + 256 * t + 64 * i), b = vi_load(act + 256 * t + 64 * i + 32);
-            if (has_halves(type)) {
-                part[i * LANES + t] = vi_quads(q[2 * i], a);
-                part[(BLOCK_VECS + i) * LANES + t] = vi_quads(q[2 * i + 1], b);
-                continue;
-            }
-            part[i * LANES + t] = is_wide(type) ? vi_quads2_wide(q[2 * i], a, q[2 * i + 1], b)
-                                                : vi_quads2(q[2 * i], a, q[2 * i + 1], b);
+            vi sum = has_halves(type) ? vi_quads(q[2 * i], a)
+                     : is_wide(type)  ? vi_quads2_wide(q[2 * i], a, q[2 * i + 1], b)
+                                      : vi_quads2(q[2 * i], a, q[2 * i + 1], b);
+            part[i * LANES + t] = t == 0 ? kt__fetch_after(sum, ahead, i) : sum;
+            if (has_halves(type)) part[(BLOCK_VECS + i) * LANES + t] = vi_quads(q[2 * i + 1], b);
         }
     }
 }

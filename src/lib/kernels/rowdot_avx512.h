@@ -7,6 +7,8 @@
 
 #include "kernels/simd_avx512.h"
 
+#include "kernels/fetch.h"
+
 /* 32-blocks, and IQ4_XS, are summed by blocks: a 128-bit lane holds half a block, so that two
  * products end in lanes of one block each, and scales are applied when blocks are in lanes. The
  * others take pairs of products times i16 scales. */
@@ -283,7 +285,7 @@ KT_INLINE void scales_q6_k(const kt__q6_k *b, vi s[4]) {
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * u8 * activation */
 KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
-                           const int8_t *act, int n_tok, vi *part) {
+                           const int8_t *act, int n_tok, vi *part, const kt__fetch *ahead) {
     vi q[4], s[4];
     quants_super(type, block, q);
     if (type == KT__TYPE_Q6_K) {
@@ -296,6 +298,7 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
         KT_UNROLL for (int j = 0; j < 4; j++) {
             vi pairs = _mm512_maddubs_epi16(q[j], vi_load(act + 256 * t + 64 * j));
             sum = j ? vi_dot16(sum, s[j], pairs) : _mm512_madd_epi16(s[j], pairs);
+            if (t == 0) sum = kt__fetch_after(sum, ahead, j);
         }
         part[t] = sum;
     }
@@ -304,7 +307,7 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
 /* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l), the first halves of blocks
  * before the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                           vi *part, __m128i *first, __m128i *second) {
+                           vi *part, __m128i *first, __m128i *second, const kt__fetch *ahead) {
     vi q[4];
     if (is_q256(type))
         quants_super(type, block, q);
@@ -312,15 +315,15 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
         quants_group(type, block, q, first, second);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
-        if (has_halves(type)) {
-            KT_UNROLL for (int i = 0; i < 4; i++)
-                part[(i % 2 * BLOCK_VECS + i / 2) * LANES + t] = vi_dot8(vi_zero(), q[i],
-                                                                         vi_load(x + 64 * i));
-            continue;
+        vi sum = vi_zero();
+        KT_UNROLL for (int i = 0; i < 4; i++) { /* both halves of four blocks, then of four more */
+            bool apart = has_halves(type), ends = apart || i % 2;
+            sum = vi_dot8(sum, q[i], vi_load(x + 64 * i));
+            if (t == 0) sum = kt__fetch_after(sum, ahead, i);
+            if (!ends) continue;
+            part[((apart ? i % 2 * BLOCK_VECS : 0) + i / 2) * LANES + t] = sum;
+            sum = vi_zero();
         }
-        part[t] = vi_dot8(vi_dot8(vi_zero(), q[0], vi_load(x)), q[1], vi_load(x + 64));
-        part[LANES + t] = vi_dot8(vi_dot8(vi_zero(), q[2], vi_load(x + 128)), q[3],
-                                  vi_load(x + 192));
     }
 }
 

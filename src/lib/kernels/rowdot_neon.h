@@ -5,6 +5,8 @@
 #ifndef KT_KERNELS_ROWDOT_NEON_H
 #define KT_KERNELS_ROWDOT_NEON_H
 
+#include "kernels/fetch.h"
+
 /* Types of 32 are summed by blocks, one a register; those of 256 by groups, which are added
  * pairwise and then multiplied by their scales. */
 enum { BLOCK_VECS = 4 /* vectors of block sums a group */ };
@@ -146,7 +148,8 @@ KT_INLINE vi dot_fine(const vi q[8], const vi scale[2], const int8_t *x) {
 }
 
 KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
-                           const int8_t *act, int n_tok, vi *part) {
+                           const int8_t *act, int n_tok, vi *part, const kt__fetch *ahead) {
+    kt__fetch_all(ahead);
     vi q[8], s[2];
     quants_q256(type, block, q);
     s[0] = scales8(scale, 0);
@@ -160,7 +163,8 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
 /* part[vec * LANES + t]: register l sums to block_at(type, vec, l), the first halves of blocks before
  * the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                           vi *part, words8 *first, words8 *second) {
+                           vi *part, words8 *first, words8 *second, const kt__fetch *ahead) {
+    kt__fetch_all(ahead);
     vi q[8];
     words_of_blocks(type, block, first, second);
     KT_UNROLL for (int j = 0; j < 8; j++)

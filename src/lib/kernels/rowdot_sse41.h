@@ -5,6 +5,8 @@
 #ifndef KT_KERNELS_ROWDOT_SSE41_H
 #define KT_KERNELS_ROWDOT_SSE41_H
 
+#include "kernels/fetch.h"
+
 /* Types of 32 are summed by blocks, one a vector; those of 256 take pairs of products times i16
  * scales. */
 enum { BLOCK_VECS = 8 /* vectors of block sums a group */ };
@@ -160,7 +162,8 @@ KT_INLINE vi dots_quarter(kt__type type, int c, const vi q[4], const vi s[4], co
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * weight * activation */
 KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
-                           const int8_t *act, int n_tok, vi *part) {
+                           const int8_t *act, int n_tok, vi *part, const kt__fetch *ahead) {
+    kt__fetch_all(ahead);
     KT_UNROLL for (int c = 0; c < 4; c++) {
         vi q[4], s[4];
         quants_q256(type, block, c, q);
@@ -184,7 +187,8 @@ KT_INLINE vi dot_block(kt__type type, const vi q[2], const int8_t *x) {
 /* part[vec * LANES + t]: sums to block_at(type, vec, 0), the first halves of blocks before the
  * second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                           vi *part, words8 *first, words8 *second) {
+                           vi *part, words8 *first, words8 *second, const kt__fetch *ahead) {
+    kt__fetch_all(ahead);
     words_of_blocks(type, block, first, second);
     KT_UNROLL for (int j = 0; j < 8; j++) {
         vi q[2];
