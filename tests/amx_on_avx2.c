@@ -15,12 +15,14 @@ _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
 
 #define TILED(define) \
     define(Q2_K) define(Q3_K) define(Q4_K) define(Q5_K) define(Q6_K) define(IQ4_XS)
+#define TILED_32(define) define(Q4_0) define(Q5_0) define(Q8_0) define(IQ4_NL) define(MXFP4)
 
 #define FUNCTION(name)                                         \
     static void gemm_##name(const kt__mm *mm, void *scratch) { \
         gemm_tiles(KT__TYPE_##name, mm, scratch);              \
     }
 TILED(FUNCTION)
+TILED_32(FUNCTION)
 
 extern const kt__kernels kt__kernels_avx2;
 const kt__kernels *TABLE(void);
@@ -41,9 +43,11 @@ const kt__kernels *TABLE(void) {
 #define ROW(type)                                  \
     tiled[KT__TYPE_##type] = *mm[KT__TYPE_##type]; \
     tiled[KT__TYPE_##type].gemm = gemm_##type;     \
-    from[KT__TYPE_##type] = 32;                    \
     mm[KT__TYPE_##type] = &tiled[KT__TYPE_##type];
     TILED(ROW)
+    TILED_32(ROW)
+#define FROM(type) from[KT__TYPE_##type] = 32;
+    TILED(FROM)
     kernels.tiles_from = from;
     kernels.tile = tile;
     return &kernels;

@@ -7,8 +7,7 @@
 
 #include "kernels/kernels.h"
 
-extern const kt__mm_kernels
-    kt__amx_mm[]; /* by type; rows of other types than LANES, Q256 are empty */
+extern const kt__mm_kernels kt__amx_mm[]; /* by type; rows of other types than LANES are empty */
 extern const kt__mm_kernels kt__amx_mm_grids[]; /* rows of types with codebooks */
 extern const uint8_t kt__amx_tiles_from[];
 void kt__amx_tile(const uint8_t *act, int n_col, int n_tok, kt__tiles to);

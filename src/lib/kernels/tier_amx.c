@@ -7,7 +7,23 @@
 
 #include "kernels/gemm_tiles.inc"
 
-enum { TILES_FROM = 32 /* tokens, from which on tiles were measured to be faster than VNNI */ };
+/* tokens, from which on tiles were measured to be faster than VNNI; 0: never */
+enum {
+    TILES_FROM_Q4_0 = 32,
+    TILES_FROM_Q4_1 = 0,
+    TILES_FROM_Q5_0 = 32,
+    TILES_FROM_Q5_1 = 0,
+    TILES_FROM_Q8_0 = 32,
+    TILES_FROM_IQ4_NL = 32,
+    TILES_FROM_MXFP4 = 32,
+    TILES_FROM_NVFP4 = 0,
+    TILES_FROM_Q2_K = 12,
+    TILES_FROM_Q3_K = 12,
+    TILES_FROM_Q4_K = 24,
+    TILES_FROM_Q5_K = 24,
+    TILES_FROM_Q6_K = 32,
+    TILES_FROM_IQ4_XS = 24
+};
 
 void kt__amx_tile(const uint8_t *act, int n_col, int n_tok, kt__tiles to) {
     tile_all(act, n_col, n_tok, to);
@@ -21,33 +37,34 @@ _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
 #define MM_FINE(define, name, act)
 #define MM_CRUMBS(define, name, act)
 #define MM_BYTES(define, name, act)
-#define MM_LANES(define, name, act) PART_##act(define, name)
-#define PART_Q32(define, name)
-#define PART_Q256(define, name) define(name)
+#define MM_LANES(define, name, act) define(name, act)
 
-#define FUNCTIONS(name)                                                  \
+#define FUNCTIONS(name, act)                                             \
     kt__mm_unpack_fn KT_TIER(rowdot_as_##name), KT_TIER(gemm_as_##name); \
     static void rowdot_##name(const kt__mm *mm, void *scratch) {         \
         KT_TIER(rowdot_as_##name)(mm, scratch, NULL);                    \
     }                                                                    \
     static void gemm_##name(const kt__mm *mm, void *scratch) {           \
-        if (mm->n_tok < TILES_FROM)                                      \
-            KT_TIER(gemm_as_##name)(mm, scratch, NULL);                  \
-        else                                                             \
+        if (TILES_FROM_##name > 0 && mm->n_tok >= TILES_FROM_##name)     \
             gemm_tiles(KT__TYPE_##name, mm, scratch);                    \
+        else                                                             \
+            KT_TIER(gemm_as_##name)(mm, scratch, NULL);                  \
     }
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(FUNCTIONS, name, act)
 #include "quant/types.def"
 #undef X
 
-#define ROW(name) [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##name, GEMM_ROWS},
+#define ROW(name, act) \
+    [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##name, GEMM_ROWS},
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(ROW, name, act)
 const kt__mm_kernels kt__amx_mm[KT__TYPE_COUNT] = {
 #include "quant/types.def"
 };
 #undef X
 
-#define FROM(name) [KT__TYPE_##name] = TILES_FROM,
+#define FROM(name, act) FROM_##act(name)
+#define FROM_Q32(name) /* read as rows */
+#define FROM_Q256(name) [KT__TYPE_##name] = TILES_FROM_##name,
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(FROM, name, act)
 const uint8_t kt__amx_tiles_from[KT__TYPE_COUNT] = {
 #include "quant/types.def"
@@ -56,7 +73,7 @@ const uint8_t kt__amx_tiles_from[KT__TYPE_COUNT] = {
 
 uint64_t kt__amx_peak_i8(uint64_t iterations, int32_t *sink) {
     int32_t sums[TILE_SUMS / 4];
-    tiles_begin();
+    tiles_begin(TILE_LINE);
     for (uint64_t n = 0; n < iterations; n++) {
         TILE_DOT_UNSIGNED(0, 4, 6);
         TILE_DOT_UNSIGNED(1, 4, 7);

@@ -55,9 +55,7 @@ const kt__kernels kt__kernels_avx512 = {
 #undef MM_LANES
 #undef MM_COARSE
 #undef MM_FINE
-#define MM_LANES(name, act) LANES_##act(name)
-#define LANES_Q32(name) &KT_TIER(mm_Q32)[KT__TYPE_##name]
-#define LANES_Q256(name) &kt__amx_mm[KT__TYPE_##name]
+#define MM_LANES(name, act) &kt__amx_mm[KT__TYPE_##name]
 #define MM_COARSE(name, act) &kt__amx_mm_grids[KT__TYPE_##name]
 #define MM_FINE(name, act) &kt__amx_mm_grids[KT__TYPE_##name]
 #define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = MM_##products(name, act),

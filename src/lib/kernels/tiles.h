@@ -25,11 +25,12 @@ typedef struct tile_config {
 } tile_config;
 _Static_assert(sizeof(tile_config) == 64, "the instruction's operand");
 
-KT_INLINE void tiles_begin(void) {
+/* columns: of a tile of activations */
+KT_INLINE void tiles_begin(int columns) {
     tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
-        config.line_bytes[i] = TILE_LINE;
-        config.rows[i] = TILE_ROWS;
+        config.line_bytes[i] = (uint16_t)(i == 4 || i == 5 ? columns : TILE_LINE);
+        config.rows[i] = (uint8_t)(i < 6 ? TILE_ROWS : columns / 4);
     }
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
 }
@@ -43,6 +44,12 @@ KT_INLINE void tiles_end(void) { __asm__ volatile("tilerelease"); }
                      :                                                    \
                      : "r"((const void *)(from)), "r"((size_t)TILE_LINE), \
                        "m"(*(const tile_memory *)(const void *)(from)))
+/* lines `pitch` apart */
+#define TILE_LOAD_ROWS(tile, from, pitch)                     \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile       \
+                     :                                        \
+                     : "r"((const void *)(from)), "r"(pitch), \
+                       "m"(*(const uint8_t(*)[])(const void *)(from)))
 #define TILE_STORE(tile, to)                                \
     __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)" \
                      : "=m"(*(tile_memory *)(void *)(to))   \
