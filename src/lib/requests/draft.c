@@ -117,11 +117,12 @@ static uint64_t kv_bytes_for(const kt__kv_shape *shape, const kt_engine_params *
     return bytes + (uint64_t)room_of(p).n_kept * kt__f16_copies_kept_bytes(shape);
 }
 
-static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
+static kt__fwd_params fwd_params(const kt_model *draft, const kt__kv_shape *shape,
+                                 const kt_engine_params *p) {
     return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
                             .n_out_max = p->n_parallel,
                             .n_ctx = positions_of(p),
-                            .keys_quantised = shape_of(draft).k_form != KT__KV_F16,
+                            .keys_quantised = shape->k_form != KT__KV_F16,
                             .exact = draft->params.exact,
                             .plain_attention = draft->params.plain_attention};
 }
@@ -133,7 +134,7 @@ uint64_t kt__draft_plan_bytes(const kt_model *model, const kt_engine_params *p) 
                            : 0;
     if (kt__model_is_assistant(draft)) return weights + kt__draft_block_plan_bytes(model, p);
     kt__kv_shape shape = shape_of(draft);
-    kt__fwd_params fwd = fwd_params(draft, p);
+    kt__fwd_params fwd = fwd_params(draft, &shape, p);
     uint64_t states = (uint64_t)lanes_of(p) * LANE_STATES * shape.state_bytes;
     return weights + states + kv_bytes_for(&shape, p) + kt__fwd_plan_bytes(draft->net, &fwd);
 }
@@ -142,8 +143,8 @@ static kt_status create_follower(kt__draft *d, kt_error *err) {
     kt_status status;
     const kt_engine *engine = d->engine;
     const kt_model *model = engine->params.draft;
-    kt__fwd_params fwd = fwd_params(model, &engine->params);
     kt__kv_shape shape = shape_of(model);
+    kt__fwd_params fwd = fwd_params(model, &shape, &engine->params);
     size_t lanes = (size_t)engine->params.n_parallel;
     d->model = model;
     d->n_lanes = engine->params.n_parallel;
