@@ -1,6 +1,6 @@
 /* Products of one token for AVX-512, of types with codebooks: entries are gathered, and multiplied in registers.
  *
- * Owns: the sums of a superblock. For tier_amx_grids.c, after rowdot.inc. */
+ * Owns: the sums of a superblock. For tier_amx_unpacked.c, after rowdot.inc. */
 #ifndef KT_ROWDOT_GRIDS_AVX512_H
 #define KT_ROWDOT_GRIDS_AVX512_H
 

@@ -65,6 +65,12 @@ const kt__mm_kernels kt__amx_mm[KT__TYPE_COUNT] = {
 #define FROM(name, act) FROM_##act(name)
 #define FROM_Q32(name) /* read as rows */
 #define FROM_Q256(name) [KT__TYPE_##name] = TILES_FROM_##name,
+#undef MM_COARSE
+#undef MM_FINE
+#undef MM_CRUMBS
+#define MM_COARSE(define, name, act) [KT__TYPE_##name] = TILES_FROM_UNPACKED,
+#define MM_FINE(define, name, act) [KT__TYPE_##name] = TILES_FROM_UNPACKED,
+#define MM_CRUMBS(define, name, act) [KT__TYPE_##name] = TILES_FROM_UNPACKED,
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(FROM, name, act)
 const uint8_t kt__amx_tiles_from[KT__TYPE_COUNT] = {
 #include "quant/types.def"

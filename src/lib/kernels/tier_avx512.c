@@ -50,14 +50,16 @@ const kt__kernels kt__kernels_avx512 = {
     .peak_i8 = peak_i8,
 };
 
-/* ---- the amx tier: all of it but its own products (tier_amx.c, tier_amx_grids.c) ---- */
+/* ---- the amx tier: all of it but its own products (tier_amx.c, tier_amx_unpacked.c) ---- */
 
 #undef MM_LANES
 #undef MM_COARSE
 #undef MM_FINE
+#undef MM_CRUMBS
 #define MM_LANES(name, act) &kt__amx_mm[KT__TYPE_##name]
-#define MM_COARSE(name, act) &kt__amx_mm_grids[KT__TYPE_##name]
-#define MM_FINE(name, act) &kt__amx_mm_grids[KT__TYPE_##name]
+#define MM_COARSE(name, act) &kt__amx_mm_unpacked[KT__TYPE_##name]
+#define MM_FINE(name, act) &kt__amx_mm_unpacked[KT__TYPE_##name]
+#define MM_CRUMBS(name, act) &kt__amx_mm_unpacked[KT__TYPE_##name]
 #define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = MM_##products(name, act),
 static const kt__mm_kernels *const mm_on_tiles[KT__TYPE_COUNT] = {
 #include "quant/types.def"
