@@ -6,9 +6,9 @@
 set -eu
 kentang=$1/kentang
 command -v mpirun >/dev/null 2>&1 && command -v python3 >/dev/null && [ -f "$1/libkentang-mpi.so" ] || exit 77
-. "$(dirname "$0")/peers/env.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/peers/env.sh"
 cd "$dir"
 fail() {
     echo "failed: $1" >&2

@@ -6,9 +6,9 @@
 set -eu
 kentang=$1/kentang
 command -v mpirun >/dev/null 2>&1 && [ -f "$1/libkentang-mpi.so" ] || exit 77
-. "$(dirname "$0")/peers/env.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/peers/env.sh"
 fail() {
     echo "failed: $1" >&2
     tail -3 "$dir/err" >&2

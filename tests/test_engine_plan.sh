@@ -7,9 +7,9 @@ set -eu
 kentang=$1/kentang
 command -v mpirun >/dev/null 2>&1 && command -v mpicc >/dev/null 2>&1 && [ -f "$1/libkentang-mpi.so" ] || exit 77
 here=$(dirname "$0")
-. "$here/peers/env.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+. "$here/peers/env.sh"
 fail() {
     echo "failed: $1" >&2
     tail -3 "$dir/err" >&2
