@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 typedef struct kt__fetch {
-    const uint8_t *near,
-        *far;     /* into the first-level and the second-level cache; far may be NULL */
-    size_t bytes; /* of each, as the group has */
+    const uint8_t *near; /* into the first-level cache */
+    const uint8_t *far;  /* into the second-level cache, or NULL */
+    size_t bytes;        /* of each, as the group has */
 } kt__fetch;
 
 /* The loop has a constant number of steps: without it the tests alone cost a tenth. */

@@ -46,7 +46,7 @@ _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
     }                                                                    \
     static void gemm_##name(const kt__mm *mm, void *scratch) {           \
         if (TILES_FROM_##name > 0 && mm->n_tok >= TILES_FROM_##name)     \
-            gemm_tiles(KT__TYPE_##name, mm, scratch);                    \
+            gemm_tiles(KT__TYPE_##name, mm, scratch, NULL);              \
         else                                                             \
             KT_TIER(gemm_as_##name)(mm, scratch, NULL);                  \
     }

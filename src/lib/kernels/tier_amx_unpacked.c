@@ -15,13 +15,13 @@
 #include "kernels/rowdot_grids_avx512.h"
 
 KT_ONCE static void tiles_COARSE(const kt__mm *mm, void *scratch, kt__unpack_fn *unpack) {
-    gemm_tiles_of(UNPACKED_COARSE, mm, scratch, unpack);
+    gemm_tiles(UNPACKED_COARSE, mm, scratch, unpack);
 }
 KT_ONCE static void tiles_FINE(const kt__mm *mm, void *scratch, kt__unpack_fn *unpack) {
-    gemm_tiles_of(UNPACKED_FINE, mm, scratch, unpack);
+    gemm_tiles(UNPACKED_FINE, mm, scratch, unpack);
 }
 KT_ONCE static void tiles_CRUMBS(const kt__mm *mm, void *scratch, kt__unpack_fn *unpack) {
-    gemm_tiles_of(KT__TYPE_Q2_K, mm, scratch, unpack);
+    gemm_tiles(KT__TYPE_Q2_K, mm, scratch, unpack);
 }
 
 #define MM_FLOAT(define, name)
