@@ -19,7 +19,7 @@ _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
 
 #define FUNCTION(name)                                         \
     static void gemm_##name(const kt__mm *mm, void *scratch) { \
-        gemm_tiles(KT__TYPE_##name, mm, scratch, NULL);              \
+        gemm_tiles(KT__TYPE_##name, mm, scratch, NULL);        \
     }
 TILED(FUNCTION)
 TILED_32(FUNCTION)
