@@ -283,6 +283,19 @@ static inline void fixture_add_streams(const fixture_spec *s, fixture_tensor *li
 #undef ADD
 }
 
+/* Of an assistant; the first files had other names. */
+static inline bool fixture_is_first(const fixture_spec *s) {
+    return strcmp(s->arch, "gemma4_assistant") == 0;
+}
+
+static inline const char *fixture_host_in(const fixture_spec *s) {
+    return fixture_is_first(s) ? "mtp.pre_projection.weight" : "nextn.pre_projection.weight";
+}
+
+static inline const char *fixture_host_out(const fixture_spec *s) {
+    return fixture_is_first(s) ? "mtp.post_projection.weight" : "nextn.post_projection.weight";
+}
+
 /* What the block that proposes tokens has besides a layer. */
 static inline void fixture_add_mtp(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
     char name[48];
@@ -315,8 +328,8 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         list[n - 1].ne[2] = (uint64_t)(s->n_stream - 1);
     }
     if (s->d_host) {
-        fixture_add(list, &n, "nextn.pre_projection.weight", 2 * s->d_host, s->d_model, false);
-        fixture_add(list, &n, "nextn.post_projection.weight", s->d_model, s->d_host, false);
+        fixture_add(list, &n, fixture_host_in(s), 2 * s->d_host, s->d_model, false);
+        fixture_add(list, &n, fixture_host_out(s), s->d_model, s->d_host, false);
     }
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
@@ -414,8 +427,10 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     kt__gguf_put_str(w, "general.architecture", s->arch);
     PUT("block_count", s->n_layer + s->n_mtp);
     if (s->n_mtp) PUT("nextn_predict_layers", s->n_mtp);
-    if (s->d_host) PUT_UNLESS_GIVEN("nextn_predict_layers", s->n_layer);
-    if (s->d_host) PUT_UNLESS_GIVEN("embedding_length_out", s->d_host);
+    bool first = fixture_is_first(s);
+    if (s->d_host && !first) PUT_UNLESS_GIVEN("nextn_predict_layers", s->n_layer);
+    if (s->d_host && !first) PUT_UNLESS_GIVEN("embedding_length_out", s->d_host);
+    if (first) PUT("n_embd_backbone", s->d_host);
     PUT("context_length", 1024);
     PUT("embedding_length", s->d_model);
     int32_t n_kv[8], n_ff[8];

@@ -96,7 +96,7 @@ static inline bool is_arch(const fixture_spec *s, const char *a, const char *b) 
 
 static inline double gate(const fixture_spec *s, double g) {
     if (is_arch(s, "gemma2", "gemma3") || is_arch(s, "gemma4", "gemma3n") ||
-        is_arch(s, "gemma4-assistant", ""))
+        is_arch(s, "gemma4-assistant", "gemma4_assistant"))
         return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
     return g / (1.0 + exp(-g));
 }
@@ -761,11 +761,11 @@ static inline void plain_assistant(const plain *p, int id, int pos, double *stat
         pair[i] = weights(p->host, -1, "token_embd.weight")[id * host + i] * sqrt(host);
         pair[host + i] = state[i];
     }
-    multiply(weights(p, -1, "nextn.pre_projection.weight"), NULL, d, 2 * host, pair, x);
+    multiply(weights(p, -1, fixture_host_in(s)), NULL, d, 2 * host, pair, x);
     for (int layer = 0; layer < s->n_layer; layer++) plain_layer(p, layer, pos, x);
     norm(x, weights(p, -1, "output_norm.weight"), d, x);
     multiply(weights(p, -1, "token_embd.weight"), NULL, s->n_vocab, d, x, logits);
-    multiply(weights(p, -1, "nextn.post_projection.weight"), NULL, host, d, x, state);
+    multiply(weights(p, -1, fixture_host_out(s)), NULL, host, d, x, state);
 }
 
 /* Out: the normed state, and the logits after it. */

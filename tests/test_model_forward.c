@@ -897,7 +897,8 @@ static void test_forward_is_right(void **state) {
 }
 
 /* n rows from position pos on, of the layers or (one row) of the block, after the state before them. */
-static void run_from(lib *l, const int32_t *ids, int pos, int n, const float *before, bool block) {
+static void run_head_rows(lib *l, const int32_t *ids, int pos, int n, const float *before,
+                          bool block, int n_head_rows) {
     kt_error err;
     int32_t last = n - 1;
     bool done = false;
@@ -909,7 +910,8 @@ static void run_from(lib *l, const int32_t *ids, int pos, int n, const float *be
                        .out_rows = &last,
                        .n_out = 1,
                        .before = &before,
-                       .mtp = block};
+                       .mtp = block,
+                       .n_head_rows = n_head_rows};
     kt__seg_state after = {n, l->table.next};
     kt__stop_at stop = {.deadline_us = INT64_MAX};
     if (!block && kt__kv_has_states(l->kv)) {
@@ -923,6 +925,20 @@ static void run_from(lib *l, const int32_t *ids, int pos, int n, const float *be
     if (kt__fwd_run(l->fwd, &stop, &done, &err) != KT_OK) fail_msg("%s", err.message);
     assert_true(done);
     if (seg.n_states) kt__kv_table_set_state(l->kv, &l->table, after.piece, pos + n);
+}
+
+static void run_from(lib *l, const int32_t *ids, int pos, int n, const float *before, bool block) {
+    run_head_rows(l, ids, pos, n, before, block, 0);
+}
+
+/* A proposal from the head's first rows: they have the logits that they have among all. */
+static void expect_first_rows(lib *l, const int32_t *id, int pos, const float *before, bool block) {
+    enum { ROWS = 17 };
+    float all[ROWS];
+    run_from(l, id, pos, 1, before, block);
+    memcpy(all, kt__fwd_logits(l->fwd, 0), sizeof all);
+    run_head_rows(l, id, pos, 1, before, block, ROWS);
+    assert_memory_equal(kt__fwd_logits(l->fwd, 0), all, sizeof all);
 }
 
 static void expect_near(const fixture_spec *s, const float *got, const double *want, int depth) {
@@ -966,6 +982,7 @@ static void test_proposals_are_right(void **state) {
         plain_mtp(&p, ids[ALL + i], ALL + i, before, want);
         expect_near(s, kt__fwd_logits(l.fwd, 0), want, i);
     }
+    expect_first_rows(&l, &ids[ALL + DEPTH], ALL + DEPTH, carry, true);
     for (int t = 0; t < p.n; t++) free(p.data[t]);
     lib_close(&l);
 }
@@ -998,20 +1015,19 @@ static const fixture_spec *spec_of(const char *arch) {
     return NULL;
 }
 
-static void start_assistant(lib *a, const lib *host) {
+static void start_assistant(const fixture_spec *of, lib *a, const lib *host) {
     kt_error err;
     const kt__fwd_params fp = {.n_tok_max = 2, .n_out_max = 2, .n_ctx = 128, .host = host->net};
-    if (lib_bind(&assistant, a, &err) != KT_OK) fail_msg("%s", err.message);
+    if (lib_bind(of, a, &err) != KT_OK) fail_msg("%s", err.message);
     assert_int_equal(kt__net_check_host(a->net, host->net, &err), KT_OK);
     assert_int_equal(kt__fwd_create(a->net, host->pool, reference_kernels(), &fp, &a->fwd, &err),
                      KT_OK);
 }
 
 /* Each proposal reads what the model has computed of the text, at the position after it. */
-static void test_an_assistant_is_right(void **state) {
+static void expect_right(const fixture_spec *of) {
     enum { ALL = 57, DEPTH = 3 };
     static double want[MAX_DIM];
-    (void)state;
     const fixture_spec *s = spec_of("gemma4");
     kt_error err;
     lib l, a;
@@ -1025,9 +1041,9 @@ static void test_an_assistant_is_right(void **state) {
     assert_int_equal(kt__kv_table_grow(l.kv, &l.table, 0, ALL, &err), KT_OK);
     run_from(&l, ids, 0, ALL, NULL, false);
     memcpy(carry, kt__fwd_state(l.fwd, ALL - 1), sizeof carry[0] * (size_t)s->d_model);
-    start_assistant(&a, &l);
+    start_assistant(of, &a, &l);
     plain_init(&p, s);
-    plain_init(&own, &assistant);
+    plain_init(&own, of);
     own.host = &p;
     p.f16_kv = true;
     for (int t = 0; t < ALL; t++) plain_token_state(&p, ids[t], t, x, want);
@@ -1037,13 +1053,22 @@ static void test_an_assistant_is_right(void **state) {
         run_from(&a, &ids[ALL + i], ALL, 1, carry, false);
         memcpy(carry, kt__fwd_hidden(a.fwd, 0), sizeof carry[0] * (size_t)s->d_model);
         plain_assistant(&own, ids[ALL + i], ALL, x, want);
-        expect_near(&assistant, kt__fwd_logits(a.fwd, 0), want, i);
+        expect_near(of, kt__fwd_logits(a.fwd, 0), want, i);
     }
+    expect_first_rows(&a, &ids[ALL + DEPTH], ALL, carry, false);
     for (int t = 0; t < p.n; t++) free(p.data[t]);
     for (int t = 0; t < own.n; t++) free(own.data[t]);
     a.kv = NULL;
     lib_close(&a);
     lib_close(&l);
+}
+
+static void test_an_assistant_is_right(void **state) {
+    (void)state;
+    fixture_spec first = assistant; /* with the names that the first files have */
+    first.arch = "gemma4_assistant";
+    expect_right(&assistant);
+    expect_right(&first);
 }
 
 static void test_assistants_of_others_are_refused(void **state) {

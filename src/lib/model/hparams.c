@@ -22,6 +22,12 @@ static const arch_row archs[] = {
 #undef X
 };
 
+/* What the first files of an architecture say in its place; their keys begin with it. */
+typedef struct first_name {
+    const char *name, *arch;
+} first_name;
+static const first_name first_names[] = {{"gemma4_assistant", "gemma4-assistant"}};
+
 const char *kt__arch_list(void) {
 #define X(name, features, period, base) " " #name
     static const char list[] =
@@ -47,15 +53,20 @@ static kt_status refuse_arch(const kt__gguf *gguf, kt__str name, kt_error *err) 
                        (int)(name.len < 64 ? name.len : 64), name.s, kt__arch_list());
 }
 
-static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error *err) {
+/* prefix: of its keys */
+static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, const char **prefix,
+                           kt_error *err) {
     kt__str name = {0};
-    kt_status status = kt__gguf_get_str(gguf, "general.architecture", true, &name, err);
-    if (status != KT_OK) return status;
+    const first_name *first = NULL;
+    KT__STEP(kt__gguf_get_str(gguf, "general.architecture", true, &name, err));
+    for (size_t i = 0; i < sizeof first_names / sizeof first_names[0]; i++)
+        if (is_name(name, first_names[i].name)) first = &first_names[i];
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-        if (is_name(name, archs[i].name)) {
-            *out = &archs[i];
-            return KT_OK;
-        }
+        bool found = first ? !strcmp(archs[i].name, first->arch) : is_name(name, archs[i].name);
+        if (!found) continue;
+        *out = &archs[i];
+        *prefix = first ? first->name : archs[i].name;
+        return KT_OK;
     }
     return refuse_arch(gguf, name, err);
 }
@@ -337,10 +348,10 @@ static void read_vocab_size(kt__key_reader *r, kt__hparams *hp) {
 kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, kt__hparams *out,
                            kt_error *err) {
     const arch_row *arch = NULL;
-    kt_status status = find_arch(gguf, &arch, err);
-    if (status != KT_OK) return status;
+    const char *prefix = NULL;
+    KT__STEP(find_arch(gguf, &arch, &prefix, err));
     *out = (kt__hparams){.arch = arch->name, .features = arch->features};
-    kt__key_reader r = {.gguf = gguf, .prefix = arch->name, .err = err};
+    kt__key_reader r = {.gguf = gguf, .prefix = prefix, .err = err};
     read_sizes(&r, arch, out);
     kt__hparams_read_latent(&r, out);
     kt__hparams_read_streams(&r, out);

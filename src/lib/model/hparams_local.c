@@ -84,7 +84,9 @@ void kt__hparams_read_assistant(kt__key_reader *r, kt__hparams *hp) {
     int n = hp->n_layer;
     if (!(hp->features & KT__F_ASSISTANT)) return;
     (void)kt__key_int(r, "nextn_predict_layers", false, n, n, n); /* nothing but them */
-    hp->d_host = (int)kt__key_int(r, "embedding_length_out", true, 0, 1, KT__MAX_COL / 2);
+    const char *first = "n_embd_backbone", *later = "embedding_length_out";
+    const char *key = kt__gguf_find(r->gguf, kt__key_of(r, first)) ? first : later;
+    hp->d_host = (int)kt__key_int(r, key, true, 0, 1, KT__MAX_COL / 2);
 }
 
 void kt__hparams_read_local(kt__key_reader *r, kt__hparams *hp) {
