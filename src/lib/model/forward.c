@@ -192,6 +192,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         goto out;
     }
     for (int i = 0; i < hp->n_layer; i++) fwd->has_local |= net->layers[i].local;
+    for (int i = 0; i < 2 && params->host; i++) fwd->host_kv[i] = kt__net_last_kv(params->host, i);
     KT__TRY(kt__rope_init(net, false, params->n_ctx, &fwd->arena, &fwd->rope, err));
     KT__TRY(kt__rope_init(net, true, params->n_ctx, &fwd->arena, &fwd->rope_local, err));
     /* local layers without a base of their own rotate as the others do */

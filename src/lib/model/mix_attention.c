@@ -4,7 +4,7 @@
 
 /* Where a layer's keys and values are: nothing reads an encoder's after the layer. */
 static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {
-    if (fwd->params.host) return kt__net_last_kv(fwd->params.host, layer->local);
+    if (fwd->params.host) return fwd->host_kv[layer->local];
     return kt__fwd_is_encoder(fwd) ? 0 : layer->kv_layer;
 }
 
