@@ -1,27 +1,21 @@
 #include "requests/draft_block.h"
 
 #include "answer/batch.h"
+#include "answer/common_tokens.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum {
-    PARTS = 32,           /* of the vocabulary, by ids */
-    LEAST_SEEN = 64,      /* tokens, before which all parts are computed */
-    MOST_SEEN = 4096,     /* then the older half is forgotten */
-    LARGE_VOCAB = 1 << 16 /* with fewer tokens a head is little of a model that is used */
-};
-
 struct kt__draft_block {
     kt_engine *engine;
-    kt__fwd *fwd;            /* that proposes: the engine's, or */
-    kt__fwd *own;            /* an assistant's; NULL: there is none */
-    kt__seg *segs;           /* [n_lanes] */
-    const float **before;    /* [n_lanes] */
-    int32_t *ids;            /* [n_lanes] */
-    int32_t *out_rows;       /* [n_lanes] */
-    kt__draft_ask **of;      /* [n_lanes] whose the rows are */
-    double rest, head;       /* bytes of a proposal, its head's among them: shares of a step's */
-    int n_in[PARTS], n_seen; /* tokens of texts, by the part that they are of */
+    kt__fwd *fwd;         /* that proposes: the engine's, or */
+    kt__fwd *own;         /* an assistant's; NULL: there is none */
+    kt__seg *segs;        /* [n_lanes] */
+    const float **before; /* [n_lanes] */
+    int32_t *ids;         /* [n_lanes] */
+    int32_t *out_rows;    /* [n_lanes] */
+    kt__draft_ask **of;   /* [n_lanes] whose the rows are */
+    double rest, head; /* bytes of a proposal but for its head, and of this: shares of a step's */
+    kt__common_tokens common; /* of the texts that it is asked for */
 };
 
 static uint64_t bytes_of(const kt__weight *w) {
@@ -108,39 +102,12 @@ void kt__draft_block_destroy(kt__draft_block *b) {
     kt__free(b);
 }
 
-/* ---- which rows of the head ---- */
-
 /* Of a text's tokens what has come since. */
 static void count_tokens(kt__draft_block *b, const kt__draft_ask *ask) {
-    int n_vocab = (int)kt__engine_n_vocab(b->engine);
-    if (n_vocab < LARGE_VOCAB) return;
     int32_t from = ask->seq->n_counted < ask->n_tok ? ask->seq->n_counted : ask->n_tok;
-    if (ask->n_tok - from > MOST_SEEN) from = ask->n_tok - MOST_SEEN;
-    for (int32_t i = from; i < ask->n_tok; i++) {
-        b->n_in[(int64_t)ask->tokens[i] * PARTS / n_vocab]++;
-        b->n_seen++;
-    }
+    kt__common_tokens_count(&b->common, (int)kt__engine_n_vocab(b->engine), ask->tokens + from,
+                            ask->n_tok - from);
     ask->seq->n_counted = ask->n_tok;
-    if (b->n_seen <= MOST_SEEN) return;
-    b->n_seen = 0;
-    for (int i = 0; i < PARTS; i++) b->n_seen += b->n_in[i] /= 2;
-}
-
-/* Tokens are numbered by how common they are: the first parts that give the most tokens a second if a
- * proposal is right wherever its token is among them. 0: all. */
-static int choose_rows(const kt__draft_block *b) {
-    const double row = 0.2; /* what the row that verifies adds to a step */
-    int n_vocab = (int)kt__engine_n_vocab(b->engine), best = PARTS;
-    double best_rate = 2 / (1 + row + b->rest + b->head), in = 0;
-    if (b->n_seen < LEAST_SEEN) return 0;
-    for (int i = 1; i < PARTS; i++) {
-        in += b->n_in[i - 1];
-        double rate = (1 + in / b->n_seen) / (1 + row + b->rest + b->head * i / PARTS);
-        if (rate <= best_rate) continue;
-        best_rate = rate;
-        best = i;
-    }
-    return best == PARTS ? 0 : (int)((int64_t)n_vocab * best / PARTS);
 }
 
 bool kt__draft_block_knows(const kt__draft_ask *ask) {
@@ -204,7 +171,8 @@ static bool take_rows(kt__draft_block *b, int n_row, int n_head_rows) {
 int kt__draft_block_propose(kt__draft_block *b, kt__draft_ask *asks, int n, int k) {
     int steps = 0, n_row = list_ready(b, asks, n, k);
     for (int i = 0; i < n_row; i++) count_tokens(b, b->of[i]);
-    int n_id = choose_rows(b);
+    int n_id = kt__common_tokens_rows(&b->common, (int)kt__engine_n_vocab(b->engine), b->rest,
+                                      b->head);
     while (n_row > 0 && steps < k && run_rows(b, n_row, n_id) && take_rows(b, n_row, n_id)) steps++;
     for (int i = 0; i < n_row; i++) b->of[i]->n = steps;
     return steps;
