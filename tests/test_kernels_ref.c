@@ -262,7 +262,7 @@ static void test_store_clamps(void **state) {
 /* ---- the choice of a tier ---- */
 
 static kt__prefetch prefetch_of(const char *tier, const char *vendor) {
-    kt__cpu cpu = {0};
+    kt__cpu cpu = {.family = 25};
     kt__kernels kernels = {.name = tier};
     snprintf(cpu.vendor, sizeof cpu.vendor, "%s", vendor);
     return kt__kernels_prefetch(&kernels, &cpu);
@@ -280,6 +280,11 @@ static void test_prefetch(void **state) {
     assert_int_equal(prefetch_of("amx", "GenuineIntel").far, 8192);
     assert_int_equal(prefetch_of("avx2", "GenuineIntel").far, 8192);
     assert_int_equal(prefetch_of("sse41", "GenuineIntel").far, 0); /* not measured */
+    kt__kernels kernels = {.name = "avx2"};
+    kt__cpu zen = {.vendor = "AuthenticAMD", .family = 25, .avx512f = true};
+    assert_int_equal(kt__kernels_prefetch(&kernels, &zen).far, 8192); /* Zen 4 */
+    zen.family = 26;
+    assert_int_equal(kt__kernels_prefetch(&kernels, &zen).far, 0);
 }
 
 static void test_select(void **state) {

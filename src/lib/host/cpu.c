@@ -53,10 +53,16 @@ static bool has_full_tiles(void) {
 }
 
 /* Intel SDM vol. 2A, CPUID: leaf 1, leaf 7 subleaves 0 and 1. */
+static unsigned read_family(uint32_t version) {
+    unsigned family = version >> 8 & 0xf;
+    return family == 0xf ? family + (version >> 20 & 0xff) : family;
+}
+
 static void detect_features(kt__cpu *cpu) {
     cpuid_regs one = read_cpuid(1, 0), seven = read_cpuid(7, 0), seven_one = {0, 0, 0, 0};
     if (seven.eax >= 1) seven_one = read_cpuid(7, 1);
     detect_saved_state(cpu, has_bit(one.ecx, 27));
+    cpu->family = read_family(one.eax);
     cpu->hypervisor = has_bit(one.ecx, 31);
     cpu->ssse3 = has_bit(one.ecx, 9);
     cpu->sse41 = has_bit(one.ecx, 19);

@@ -12,6 +12,8 @@
 
 typedef struct kt__cpu {
     char vendor[16], brand[64];
+    unsigned
+        family; /* x86: CPUID's, with its extension (AMD: 25 is Zen 3 and 4, 26 Zen 5); 0 elsewhere */
     /* true only where the processor has it and the operating system saves its registers */
     bool ssse3, sse41;
     bool avx2, fma, f16c, bmi2, avx_vnni;

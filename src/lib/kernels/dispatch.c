@@ -63,21 +63,31 @@ static void list_supported(const kt__cpu *cpu, char *out, size_t size) {
 
 typedef struct prefetch_row {
     const char *tier, *vendor; /* NULL: any */
+    bool zen4;                 /* AMD's alone of that name */
     kt__prefetch prefetch;
 } prefetch_row;
 
 /* The first that fits. */
 static const prefetch_row prefetches[] = {
-    {"sse41", NULL, {2048, 0}}, {NULL, "GenuineIntel", {1024, 8192}},
-    {"neon", NULL, {2048, 0}},  {"dotprod", NULL, {2048, 0}},
-    {"i8mm", NULL, {2048, 0}},  {NULL, NULL, {8192, 0}},
+    {"sse41", NULL, false, {2048, 0}},
+    {NULL, "GenuineIntel", false, {1024, 8192}},
+    {NULL, "AuthenticAMD", true, {1024, 8192}},
+    {"neon", NULL, false, {2048, 0}},
+    {"dotprod", NULL, false, {2048, 0}},
+    {"i8mm", NULL, false, {2048, 0}},
+    {NULL, NULL, false, {8192, 0}},
 };
+
+static bool fits(const prefetch_row *row, const kt__kernels *kernels, const kt__cpu *cpu) {
+    return (!row->tier || strcmp(row->tier, kernels->name) == 0) &&
+           (!row->vendor || strcmp(row->vendor, cpu->vendor) == 0) &&
+           /* Zen 3 is of the same family, and has no AVX-512 */
+           (!row->zen4 || (cpu->family == 25 && cpu->avx512f));
+}
 
 kt__prefetch kt__kernels_prefetch(const kt__kernels *kernels, const kt__cpu *cpu) {
     const prefetch_row *row = prefetches;
-    while ((row->tier && strcmp(row->tier, kernels->name) != 0) ||
-           (row->vendor && strcmp(row->vendor, cpu->vendor) != 0))
-        row++;
+    while (!fits(row, kernels, cpu)) row++;
     return row->prefetch;
 }
 
