@@ -78,7 +78,7 @@ static const prefetch_row prefetches[] = {
     {NULL, NULL, false, {8192, 0}},
 };
 
-static bool fits(const prefetch_row *row, const kt__kernels *kernels, const kt__cpu *cpu) {
+static bool row_fits(const prefetch_row *row, const kt__kernels *kernels, const kt__cpu *cpu) {
     return (!row->tier || strcmp(row->tier, kernels->name) == 0) &&
            (!row->vendor || strcmp(row->vendor, cpu->vendor) == 0) &&
            /* Zen 3 is of the same family, and has no AVX-512 */
@@ -87,7 +87,7 @@ static bool fits(const prefetch_row *row, const kt__kernels *kernels, const kt__
 
 kt__prefetch kt__kernels_prefetch(const kt__kernels *kernels, const kt__cpu *cpu) {
     const prefetch_row *row = prefetches;
-    while (!fits(row, kernels, cpu)) row++;
+    while (!row_fits(row, kernels, cpu)) row++;
     return row->prefetch;
 }
 
