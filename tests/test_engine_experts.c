@@ -29,19 +29,24 @@ typedef struct file_place {
     kt_model *model;
 } file_place;
 
-static void open_place(file_place *p, const char *preset, const char *quant) {
+static void open_context(file_place *p, uint64_t mem_bytes) {
     kt_error err;
-    char command[1024];
     kt_ctx_params cp = kt_ctx_params_default();
     cp.n_threads = 2;
+    cp.mem_bytes = mem_bytes;
+    MUST(kt_ctx_open(&cp, &p->ctx, &err));
+    MUST(kt_model_open(p->ctx, p->path, NULL, &p->model, &err));
+    assert_non_null(p->model->experts);
+}
+
+static void open_place(file_place *p, const char *preset, const char *quant) {
+    char command[1024];
     snprintf(p->path, sizeof p->path, "%s/experts-%d.gguf", KT_BINARY_DIR, (int)getpid());
     snprintf(command, sizeof command,
              "'%s/kentang' synth --preset %s --quant %s --seed 3 '%s' >/dev/null 2>&1",
              KT_BINARY_DIR, preset, quant, p->path);
     assert_int_equal(system(command), 0);
-    MUST(kt_ctx_open(&cp, &p->ctx, &err));
-    MUST(kt_model_open(p->ctx, p->path, NULL, &p->model, &err));
-    assert_non_null(p->model->experts);
+    open_context(p, 0);
 }
 
 static void close_place(file_place *p) {
@@ -50,15 +55,20 @@ static void close_place(file_place *p) {
     unlink(p->path);
 }
 
+static kt_engine_params engine_params(void) {
+    kt_engine_params ep = kt_engine_params_default();
+    ep.n_ctx = 256;
+    ep.n_ubatch = N_UBATCH;
+    return ep;
+}
+
 /* Logits after a prompt in two batches, and after each of some steps: [N_STEPS + 1][n_vocab]. */
 static float *compute(const file_place *p, kt_engine_stats *stats) {
     kt_error err;
     kt_engine *engine;
     kt_seq *seq;
     int32_t ids[N_PROMPT];
-    kt_engine_params ep = kt_engine_params_default();
-    ep.n_ctx = 256;
-    ep.n_ubatch = N_UBATCH;
+    const kt_engine_params ep = engine_params();
     uint32_t seed = 5;
     size_t n_vocab = (size_t)p->model->info.n_vocab;
     float *out = kt__calloc(n_vocab * (N_STEPS + 1), sizeof *out);
@@ -118,6 +128,77 @@ static void test_all_are_kept(void **state) {
     close_place(&p);
 }
 
+typedef enum decision { ALL_IN_MEMORY, SOME_IN_MEMORY, REFUSED } decision;
+
+static decision decide(const file_place *p, kt_mem_plan *plan) {
+    kt_error err;
+    const kt_engine_params ep = engine_params();
+    kt_status status = kt_engine_plan(p->model, &ep, plan, &err);
+    if (status == KT_E_NOMEM) return REFUSED;
+    assert_int_equal(status, KT_OK);
+    return plan->expert_kept_bytes ? SOME_IN_MEMORY : ALL_IN_MEMORY;
+}
+
+/* The memory that was decided for is what the experts get, and answers have the same bytes. */
+static void expect_some(const file_place *p, const kt_mem_plan *plan, const float *want) {
+    kt_engine_stats stats;
+    size_t bytes = (size_t)p->model->info.n_vocab * (N_STEPS + 1) * sizeof *want;
+    assert_int_equal(plan->expert_bytes, kt__expert_store_file_bytes(p->model->experts));
+    assert_in_range(plan->expert_kept_bytes, kt__expert_store_least(p->model->experts),
+                    plan->expert_bytes - 1);
+    assert_true(plan->total_bytes <= plan->budget_bytes);
+    float *got = compute(p, &stats);
+    assert_memory_equal(got, want, bytes);
+    assert_true(stats.n_experts_missed > 0);
+    kt__free(got);
+}
+
+/* Where there is less and less memory, first all experts are in it, then some of them, and then the model is refused. */
+static void test_the_plan_decides(void **state) {
+    (void)state;
+    enum { MOST_MIB = 96, LEAST_MIB = 32 };
+    file_place p;
+    kt_mem_plan plan;
+    kt_engine_stats stats;
+    int n_some = 0;
+    decision before = ALL_IN_MEMORY;
+    open_place(&p, "tiny-olmoe", "q8_0");
+    assert_int_equal(decide(&p, &plan), ALL_IN_MEMORY);
+    float *want = compute(&p, &stats);
+    for (uint64_t mib = MOST_MIB; mib >= LEAST_MIB; mib--) {
+        kt_model_close(p.model);
+        kt_ctx_close(p.ctx);
+        open_context(&p, mib << 20);
+        decision now = decide(&p, &plan);
+        assert_true(now >= before);
+        before = now;
+        n_some += now == SOME_IN_MEMORY;
+        if (now == SOME_IN_MEMORY) expect_some(&p, &plan, want);
+    }
+    assert_true(n_some > 2 && before == REFUSED);
+    kt__free(want);
+    close_place(&p);
+}
+
+/* And the program says it before it computes. */
+static void test_the_plan_line_says_it(void **state) {
+    (void)state;
+    file_place p;
+    char command[1024];
+    int n_said = 0;
+    open_place(&p, "tiny-olmoe", "q8_0");
+    for (int mib = 96; mib >= 32 && n_said == 0; mib -= 2) {
+        snprintf(
+            command, sizeof command,
+            "'%s/kentang' run -m '%s' --mem %dM -c 256 -ub %d -n 1 --raw -p x 2>&1 | grep -q 'of experts in memory, "
+            "the others are read as they are needed'",
+            KT_BINARY_DIR, p.path, mib, N_UBATCH);
+        n_said += system(command) == 0;
+    }
+    assert_int_equal(n_said, 1);
+    close_place(&p);
+}
+
 /* The file has become shorter: an error that names it, and no signal. */
 static void test_shorter_file(void **state) {
     (void)state;
@@ -158,9 +239,9 @@ static void test_next_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),
-        cmocka_unit_test(test_all_are_kept),
-        cmocka_unit_test(test_shorter_file),
+        cmocka_unit_test(test_same_bytes),       cmocka_unit_test(test_all_are_kept),
+        cmocka_unit_test(test_the_plan_decides),
+        cmocka_unit_test(test_the_plan_line_says_it), cmocka_unit_test(test_shorter_file),
         cmocka_unit_test(test_next_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
