@@ -136,6 +136,19 @@ static void test_a_dear_trial_is_forgotten(void **state) {
     assert_true(kt__spec_cost(&costs, 2) < 1400);
 }
 
+/* A step that writes into new memory says only that it takes no longer than it took. */
+static void test_new_memory_is_not_measured(void **state) {
+    (void)state;
+    kt__spec_costs costs = {0};
+    assert_int_equal(kt__spec_measure_new(&costs, 1, 80000), 80000); /* nothing else is known */
+    for (int i = 0; i < 10; i++) kt__spec_measure(&costs, 1, 20000);
+    assert_in_range((int64_t)kt__spec_cost(&costs, 1), 19900, 20100);
+    assert_in_range(kt__spec_measure_new(&costs, 2, 90000), 23000, 25000);
+    assert_in_range((int64_t)kt__spec_cost(&costs, 2), 23000, 25000);
+    assert_int_equal(kt__spec_measure_new(&costs, 2, 21000), 21000);
+    assert_in_range((int64_t)kt__spec_cost(&costs, 2), 20900, 22600);
+}
+
 /* ---- the same answers ---- */
 
 static const char repetitive[] = "one two three four one two three four one two three four one two "
@@ -392,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_faster_where_it_pays),
         cmocka_unit_test(test_costs_between_measurements),
         cmocka_unit_test(test_a_slow_second_is_forgotten),
+        cmocka_unit_test(test_new_memory_is_not_measured),
         cmocka_unit_test(test_a_dear_trial_is_forgotten),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
         cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),

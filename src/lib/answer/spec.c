@@ -55,6 +55,13 @@ void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (rows == least_measured(costs)) fade_costs(costs, rows);
 }
 
+int64_t kt__spec_measure_new(kt__spec_costs *costs, int rows, int64_t us) {
+    double usual = kt__spec_cost(costs, rows);
+    if (usual > 0 && (double)us > usual) return (int64_t)usual;
+    kt__spec_measure(costs, rows, us);
+    return us;
+}
+
 /* Beyond `most`, the most rows that were measured: as rows up to there, if several numbers were. */
 static double cost_beyond(const kt__spec_costs *costs, int rows) {
     int least = least_measured(costs);

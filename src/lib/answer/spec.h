@@ -28,6 +28,9 @@ typedef struct kt__spec_costs {
 } kt__spec_costs;
 
 void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us);
+/* The same of a step that may be the first to write into some memory, which says nothing of the next.
+ * Returns what is to be charged for it. */
+int64_t kt__spec_measure_new(kt__spec_costs *costs, int rows, int64_t us);
 /* As measured, or estimated from what was; 0: nothing was. */
 double kt__spec_cost(const kt__spec_costs *costs, int rows);
 /* Of so many rows more, as if only fewer had been measured. */

@@ -98,6 +98,8 @@ bool kt__kv_page_put(kt__kv *kv, int32_t page, kt__kv_where where);
 void kt__kv_page_copy(kt__kv *kv, int32_t from, int32_t to);
 int64_t kt__kv_n_ids(const kt__kv *kv);    /* pages are 0 to this - 1 */
 int32_t kt__kv_n_states(const kt__kv *kv); /* pieces are 1 to this */
+/* Those up to this have been in use; the memory of others is new. */
+int32_t kt__kv_states_used(const kt__kv *kv);
 /* Called when one page's content was copied to another. */
 typedef void kt__kv_copied_fn(void *user, int32_t from, int32_t to);
 void kt__kv_set_copied(kt__kv *kv, kt__kv_copied_fn *copied, void *user);

@@ -327,6 +327,10 @@ int32_t kt__kv_n_states(const kt__kv *kv) {
     return kv->states ? kt__states_n(kv->states) : 0;
 }
 
+int32_t kt__kv_states_used(const kt__kv *kv) {
+    return kv->states ? kt__states_used(kv->states) : 0;
+}
+
 void kt__kv_set_copied(kt__kv *kv, kt__kv_copied_fn *copied, void *user) {
     kv->copied = copied;
     kv->copied_user = user;

@@ -21,9 +21,9 @@ struct kt__states {
     size_t stride;
     uint8_t *data;
     size_t data_bytes;
-    piece *pieces; /* [n_pieces + 1]; the first one is no piece */
-    int32_t n_pieces;
-    int32_t *free_ids; /* stack; the lowest numbers on top */
+    piece *pieces;          /* [n_pieces + 1]; the first one is no piece */
+    int32_t n_pieces, used; /* used: the highest that was taken */
+    int32_t *free_ids;      /* stack; the lowest numbers on top */
     int32_t n_free;
     int32_t *of_page; /* [n_pages] */
     uint64_t clock;
@@ -73,6 +73,10 @@ int32_t kt__states_n(const kt__states *s) {
     return s->n_pieces;
 }
 
+int32_t kt__states_used(const kt__states *s) {
+    return s->used;
+}
+
 float *kt__states_data(const kt__states *s, int32_t id) {
     assert(id >= 1 && id <= s->n_pieces);
     return (float *)(void *)(s->data + (size_t)(id - 1) * s->stride);
@@ -101,6 +105,7 @@ int32_t kt__states_take(kt__states *s) {
     if (s->n_free == 0 && !give_up_one(s)) return KT__NO_STATE;
     int32_t id = s->free_ids[--s->n_free];
     s->pieces[id] = (piece){.refs = 1, .page = NO_PAGE};
+    if (id > s->used) s->used = id;
     return id;
 }
 

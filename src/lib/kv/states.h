@@ -23,6 +23,7 @@ int32_t kt__states_take(kt__states *states);
 void kt__states_ref(kt__states *states, int32_t piece);
 void kt__states_drop(kt__states *states, int32_t piece); /* KT__NO_STATE allowed */
 int32_t kt__states_n(const kt__states *states);          /* pieces: 1 to this */
+int32_t kt__states_used(const kt__states *states);       /* the highest that was ever taken */
 float *kt__states_data(const kt__states *states, int32_t piece);
 
 /* ---- snapshots ---- */

@@ -44,6 +44,7 @@ struct kt__runner {
     bool no_drafts;        /* in this step */
     bool stepping;         /* a step has paused */
     int64_t step_us;       /* that it has taken so far */
+    int32_t states_used;   /* kt__kv_states_used after the step before */
 };
 
 static bool init_adapted(adapted_rows *a, size_t lanes) {
@@ -454,6 +455,13 @@ static void note_verified(kt__runner *r, kt__work *w, int n_verified, int n_acce
                              n_accepted);
 }
 
+static void measure_step(kt__runner *r) {
+    int32_t used = kt__kv_states_used(r->engine->kv);
+    kt__speculator_measure(r->engine->speculator, r->step.batch.n_tok, r->step_us,
+                           used > r->states_used);
+    r->states_used = used;
+}
+
 /* Begins the step, or continues with it. pause: or NULL. */
 static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const atomic_bool *pause,
                           kt_error *err) {
@@ -470,8 +478,7 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     r->step_us += kt__now_us() - begin_us;
     r->stepping = status == KT_OK && !done;
     if (!r->stepping) release_adapted(&r->step.adapted);
-    if (status == KT_OK && done)
-        kt__speculator_measure(r->engine->speculator, r->step.batch.n_tok, r->step_us);
+    if (status == KT_OK && done) measure_step(r);
     for (int i = 0; status != KT_OK && i < n; i++) {
         if (tasks[i]) note_verified(r, kt__work_of(tasks[i]), 0, 0);
     }

@@ -122,8 +122,11 @@ void kt__speculate(kt__speculator *p, const kt__draft_slot *asks, int n, int row
 
 /* ---- learning ---- */
 
-void kt__speculator_measure(kt__speculator *p, int rows, int64_t us) {
-    kt__spec_measure(&p->costs, rows, us);
+void kt__speculator_measure(kt__speculator *p, int rows, int64_t us, bool new_memory) {
+    if (new_memory)
+        us = kt__spec_measure_new(&p->costs, rows, us);
+    else
+        kt__spec_measure(&p->costs, rows, us);
     if (p->draft) kt__draft_stepped(p->draft, us);
 }
 

@@ -48,8 +48,9 @@ typedef struct kt__draft_slot {
 
 /* Proposals for asks[n], n being the answers of a step that takes rows_max rows. */
 void kt__speculate(kt__speculator *speculator, const kt__draft_slot *asks, int n, int rows_max);
-/* A step with so many rows took so long. */
-void kt__speculator_measure(kt__speculator *speculator, int rows, int64_t us);
+/* What a step with some number of rows took. new_memory: it may be the first that wrote into some, which
+ * says nothing of the next. */
+void kt__speculator_measure(kt__speculator *speculator, int rows, int64_t us, bool new_memory);
 /* Of the proposals the first n_verified were, in a step that came out, and the first n_accepted of
  * these were right. */
 void kt__speculator_learn(kt__speculator *speculator, kt__proposals *made, kt__draft_seq *draft_seq,
