@@ -145,6 +145,10 @@ typedef struct kt__attn {
     float *o;               /* out[i * ld_o + d]: sum of p * v, not normalised */
     size_t ld_o;
     const struct kt__attn_quantised *quantised; /* or NULL: every page is read in f16 */
+    /* for prefetches: the keys that this thread probably reads next, a page each or NULL, and bytes
+     * of one */
+    const uint8_t *next_k[KT__SPLIT_PAGES];
+    size_t next_k_bytes;
 } kt__attn;
 
 /* Which of the split's pages are read quantised (base/geometry.h has their layout), and where these

@@ -55,6 +55,24 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
+/* The keys of a split that its thread reads next, for prefetches, in the form that most of its pages
+ * are read in. */
+static void set_next_keys(const attn_job *job, const attn_tile *tile, int64_t split, kt__attn *a) {
+    const kt__attention *d = job->d;
+    const kt__kv_table *table = tile->seg->table;
+    kt__kv_form form = kt__kv_k_form(kt__kv_get_shape(d->kv), d->layer);
+    bool plain = form == KT__KV_F16;
+    a->next_k_bytes = plain ? (size_t)d->head_dim_k * KT__PAGE_POS * sizeof(kt__f16)
+                            : kt__quantised_k_bytes(form, d->head_dim_k);
+    for (int i = 0; i < KT__SPLIT_PAGES; i++) {
+        int64_t index = split * KT__SPLIT_PAGES + i;
+        if (index >= table->n_pages) break;
+        int32_t page = table->pages[index];
+        a->next_k[i] = plain ? (const uint8_t *)kt__kv_k(d->kv, page, d->layer, tile->head)
+                             : kt__kv_quantised_k(d->kv, page, d->layer, tile->head);
+    }
+}
+
 /* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16;
  * what is in own is theirs, of the split. */
 static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t split, int first,
@@ -108,10 +126,10 @@ static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t sp
     return first;
 }
 
-/* Computes one split of a tile into m, l, o (of the visible queries only); returns the first
- * visible token. */
-static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, int16_t *ranges,
-                     float *m, float *l, float *o, int *n_tok, int worker) {
+/* Computes one split of a tile into m, l, o (of the visible queries only), after which comes the
+ * next one or not; returns the first visible token. */
+static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, bool last,
+                     int16_t *ranges, float *m, float *l, float *o, int *n_tok, int worker) {
     const kt__attention *d = job->d;
     size_t hd = (size_t)d->head_dim_k;
     int16_t *hi = ranges + job->tile_tok * job->group;
@@ -133,6 +151,7 @@ static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, 
         .ld_o = (size_t)d->head_dim_v,
     };
     set_pages(job, tile, split, &a);
+    if (!last) set_next_keys(job, tile, split + 1, &a);
     kt__attn_quantised quantised;
     if (kt__kv_is_quantised(kt__kv_get_shape(d->kv))) {
         set_quantised(job, tile, split, first, *n_tok, hi + job->tile_tok * job->group, &quantised);
@@ -196,7 +215,8 @@ static void run_tiles(void *arg, int64_t begin, int64_t end, int worker) {
         int64_t done_upto = 0;
         for (int64_t split = tile.split0; split < tile.split1; split++) {
             int n_tok;
-            int first = run_split(job, &tile, split, ranges, m, l, o, &n_tok, worker);
+            int first = run_split(job, &tile, split, split + 1 == tile.split1, ranges, m, l, o,
+                                  &n_tok, worker);
             merge_split(job, m, l, o, first, n_tok, run_m, run_l, run_o, &done_upto);
         }
         write_out(job, &tile, run_m, run_l, run_o);
@@ -218,7 +238,8 @@ static void run_splits(void *arg, int64_t begin, int64_t end, int worker) {
         if (split >= tile.split1) continue;
         float *m = split_room(job, item);
         int n_tok;
-        (void)run_split(job, &tile, split, ranges, m, m + n_q, m + 2 * n_q, &n_tok, worker);
+        bool last = item + 1 == end || split + 1 == tile.split1;
+        (void)run_split(job, &tile, split, last, ranges, m, m + n_q, m + 2 * n_q, &n_tok, worker);
     }
 }
 
