@@ -500,6 +500,27 @@ static void test_wordings_are_measured(void **state) {
     close_world(&w);
 }
 
+/* What was made for the training is never measured. */
+static void test_made_samples(void **state) {
+    (void)state;
+    world w;
+    kt_error err;
+    kt__split split;
+    enum { N = 30 };
+    open_world(&w, 1, NULL);
+    make_samples(&w);
+    for (int i = 0; i < N; i++) {
+        w.samples[i].group = (uint64_t)(1000 + i);
+        w.samples[i].kind = i % 2 ? KT__SAMPLE_UP : KT__SAMPLE_NEIGHBOUR;
+        w.samples[i].use = KT__SAMPLE_TRAINED;
+    }
+    assert_int_equal(kt__split_make(w.samples, N, &w.settings, &split, &err), KT_OK);
+    assert_int_equal(split.n_train, N);
+    assert_int_equal(split.n_held + split.n_neighbour + split.n_sibling, 0);
+    kt__split_free(&split);
+    close_world(&w);
+}
+
 static void test_bootstrap(void **state) {
     (void)state;
     double gain[20], n_tok[20];
@@ -761,6 +782,7 @@ int main(void) {
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_conversations_are_not_divided),
         cmocka_unit_test(test_wordings_are_measured),
+        cmocka_unit_test(test_made_samples),
         cmocka_unit_test(test_bootstrap),
         cmocka_unit_test(test_shuffled_answers_are_refused),
         cmocka_unit_test(test_gate),

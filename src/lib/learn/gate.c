@@ -175,11 +175,10 @@ static size_t decide_wordings(splitter *p) {
     return n_group;
 }
 
-/* Neighbours that are to be trained in any case. */
+/* What is to be trained in any case: what the model wrote about corrections. */
 static void decide_trained(splitter *p) {
     for (size_t i = 0; i < p->n; i++)
-        if (p->samples[i].use == KT__SAMPLE_TRAINED && class_of(&p->samples[i]) == 2)
-            p->done[i] = 1;
+        if (p->samples[i].use == KT__SAMPLE_TRAINED) p->done[i] = 1;
 }
 
 /* The first conversations by a random order are held out, to the part that is wanted; of replay as
