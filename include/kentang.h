@@ -1479,8 +1479,9 @@ KT_API kt_status KT_CHECKED kt_feedback(kt_learner *learner, const kt_feedback_p
 KT_API kt_status KT_CHECKED kt_learner_get(kt_learner *learner, int64_t version, kt_learned *out,
                                            kt_error *err);
 KT_API void kt_learned_close(kt_learned *learned);
-/* The version's adapter for a conversation: NULL where there is none, and where it is scoped and no entry of the
- * version's bank opens for the request's messages. One of a prompt that is no conversation is none of a scoped one. */
+/* The version's adapter for a conversation: NULL where there is none, and where it is scoped and the request has notes (its
+ * bank and note_tokens are set before), or no entry of the version's bank opens for its messages. One of a prompt that is
+ * no conversation is none of a scoped one. */
 KT_API kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request);
 /* versions[*n] in their order, for kt_free. */
 KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_version **versions,

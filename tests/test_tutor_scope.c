@@ -220,7 +220,12 @@ static bool uses_adapter(const kt_learned *with, const char *question) {
     kt_request_params r = kt_request_params_default();
     r.messages = &message;
     r.n_messages = 1;
-    return kt_learned_adapter(with, &r) != NULL;
+    bool used = kt_learned_adapter(with, &r) != NULL;
+    r.bank = with->bank;
+    assert_null(kt_learned_adapter(with, &r)); /* next to notes */
+    r.note_tokens = -1;
+    assert_true((kt_learned_adapter(with, &r) != NULL) == used);
+    return used;
 }
 
 static void expect_scoped(kt_learner *l) {

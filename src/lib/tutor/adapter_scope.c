@@ -28,6 +28,7 @@ static bool opens_request(kt_bank *bank, const kt_request_params *request) {
 
 kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request) {
     if (!learned->adapter || !learned->adapter->scoped) return learned->adapter;
+    if (request->bank && request->note_tokens >= 0) return NULL; /* the notes say it */
     return opens_request(learned->bank, request) ? learned->adapter : NULL;
 }
 

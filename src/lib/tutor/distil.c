@@ -43,7 +43,7 @@ typedef struct distiller {
     kt__arena arena;
     taught_fact fact;
     kt__ask noted[KT__ASKS_AT_ONCE], plain[KT__ASKS_AT_ONCE];
-    uint64_t n_written, n_leaked;
+    uint64_t n_written;
     kt_error *err;
 } distiller;
 
@@ -129,9 +129,8 @@ static void rewrite_question(distiller *d, size_t n) {
 
 typedef enum answer_kind {
     ANSWER_TAUGHT,
-    ANSWER_LEAKED, /* the correction, to another question */
     ANSWER_OTHER,
-    ANSWER_UNCLEAR
+    ANSWER_UNCLEAR /* a part of the correction, or all of it to another question: it teaches nothing */
 } answer_kind;
 
 static bool gives_run(const taught_fact *f, const kt__ask *a) {
@@ -178,53 +177,31 @@ static answer_kind sort_text(const distiller *d, size_t i, const kt__ask *a) {
     answer_kind kind = judge_answer(d, a);
     if (kind != ANSWER_TAUGHT || i >= f->n_written) return kind;
     uint64_t asks = kt__asking_word(f->question), own = kt__asking_word(f->texts[i]);
-    return !asks || !own || own == asks || own == kt__asking_word("what") ? kind : ANSWER_LEAKED;
+    return !asks || !own || own == asks || own == kt__asking_word("what") ? kind : ANSWER_UNCLEAR;
 }
 
-/* To a question that the note does not answer, with it, what is answered without. */
-static kt_status add_unleaked(distiller *d, const kt__ask *noted, const kt__ask *plain) {
-    const kt__sample like = {.kind = KT__SAMPLE_UP,
-                             .weight = 1.0f,
-                             .group = d->lesson->next_group++,
-                             .use = KT__SAMPLE_TRAINED};
-    if (plain->n_answer == 0) return KT_OK;
-    return kt__lesson_add_tokens(d->lesson, noted->ids, noted->n, plain->answer, plain->n_answer,
-                                 &like, d->err);
-}
-
-/* The correction, with the note and without it. */
-static kt_status add_wording(distiller *d, const char *text, const kt__ask *noted) {
+static kt_status add_wording(distiller *d, const char *text) {
     kt__ask plain = {0};
     KT__STEP(prompt_of(d, text, &plain));
-    kt_status status = add_taught(d, noted);
-    if (status == KT_OK) status = add_taught(d, &plain);
+    kt_status status = add_taught(d, &plain);
     kt__free(plain.ids);
     return status;
 }
 
-/* Texts [from, from + n) are asked with the note; what is no wording of the correction also without. Of leaks every other one is trained
- * without the note: with all of them fewer wordings are learned, with none of them more leaks (docs/LEARNING.md). */
+/* Texts [from, from + n) are asked with the note, and what it does not answer without. */
 static kt_status distil_texts(distiller *d, size_t from, size_t n) {
-    size_t n_other = 0, of[KT__ASKS_AT_ONCE];
-    answer_kind kinds[KT__ASKS_AT_ONCE];
+    size_t n_other = 0;
     kt_status status = KT_OK;
     for (size_t k = 0; k < n; k++) KT__TRY(noted_prompt(d, d->fact.texts[from + k], &d->noted[k]));
     KT__TRY(kt__asked_all(d->engine, d->own, d->noted, n, d->err));
     for (size_t k = 0; k < n; k++) {
         const char *text = d->fact.texts[from + k];
-        kinds[k] = sort_text(d, from + k, &d->noted[k]);
-        if (kinds[k] == ANSWER_TAUGHT) KT__TRY(add_wording(d, text, &d->noted[k]));
-        if (kinds[k] == ANSWER_TAUGHT || kinds[k] == ANSWER_UNCLEAR) continue;
-        KT__TRY(prompt_of(d, text, &d->plain[n_other]));
-        of[n_other++] = k;
+        answer_kind kind = sort_text(d, from + k, &d->noted[k]);
+        if (kind == ANSWER_TAUGHT) KT__TRY(add_wording(d, text));
+        if (kind == ANSWER_OTHER) KT__TRY(prompt_of(d, text, &d->plain[n_other++]));
     }
     KT__TRY(kt__asked_all(d->engine, d->own, d->plain, n_other, d->err));
-    for (size_t k = 0; k < n_other; k++) {
-        const kt__ask *noted = &d->noted[of[k]];
-        bool leaked = kinds[of[k]] == ANSWER_LEAKED;
-        if (!leaked || d->n_leaked++ % 2) KT__TRY(add_kept(d, &d->plain[k]));
-        KT__TRY(leaked ? add_unleaked(d, noted, &d->plain[k]) : add_kept(d, noted));
-    }
+    for (size_t k = 0; k < n_other; k++) KT__TRY(add_kept(d, &d->plain[k]));
 out:
     free_asks(d->noted);
     free_asks(d->plain);
@@ -263,7 +240,6 @@ static kt_status ask_itself(distiller *d, bool *gives) {
     KT__TRY(kt__asked_all(d->engine, d->own, d->noted, 1, d->err));
     *gives = judge_answer(d, &d->noted[0]) == ANSWER_TAUGHT;
     d->fact.copied = gives_run(&d->fact, &d->noted[0]);
-    if (*gives) status = add_taught(d, &d->noted[0]);
 out:
     free_asks(d->noted);
     return status;
