@@ -42,6 +42,7 @@ enum {
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
     ITEM_MAX = 64 << 20,
     BUSY_US = 50000, /* answers were computed so lately */
+    ASKED_US = 5000, /* and so lately by another than the training itself */
     REST_MOST_US = 2000000
 };
 
@@ -70,9 +71,7 @@ typedef struct training_run {
 
 /* ---- giving way ---- */
 
-/* Between requests of its own there is nothing to give way to: they are of the lowest priority. */
-static bool not_cancelled(void *user) {
-    const training_run *r = user;
+static bool not_cancelled(const training_run *r) {
     return !r->p->go_on || r->p->go_on(r->p->user);
 }
 
@@ -83,21 +82,30 @@ static void rest_until(int64_t at_us) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) continue;
 }
 
-/* Asked between layers: while answers are computed it rests four times as long as it worked. */
-static bool go_on(void *user) {
-    training_run *r = user;
+/* While answers are computed, or were lately_us ago, it rests four times as long as it worked. */
+static bool give_way(training_run *r, int64_t lately_us) {
     const kt_ctx *ctx = r->learner->engine->model->ctx;
     if (!not_cancelled(r)) return false;
     if (!r->p->background) return true;
     int64_t now_us = kt__now_us(), rest_us = 4 * (now_us - r->worked_since_us), busy_us;
     int64_t end_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
-    while (now_us < end_us && (busy_us = kt__activity_busy_us(&ctx->activity, BUSY_US, 0)) > 0) {
+    while (now_us < end_us && (busy_us = kt__activity_busy_us(&ctx->activity, lately_us, 0)) > 0) {
         if (!not_cancelled(r)) return false;
         rest_until(now_us + busy_us < end_us ? now_us + busy_us : end_us);
         now_us = kt__now_us();
     }
     r->worked_since_us = now_us;
     return true;
+}
+
+/* Asked between layers. */
+static bool go_on(void *user) {
+    return give_way(user, BUSY_US);
+}
+
+/* Asked ahead of each request of its own: they are of the lowest priority, but what is computed together with others makes these wait. */
+static bool go_on_asking(void *user) {
+    return give_way(user, ASKED_US);
 }
 
 /* ---- how far it is ---- */
@@ -212,7 +220,7 @@ static kt_status add_rest(training_run *r) {
     kt__lesson_own own = {.n = own_of(r),
                           .seed = r->settings.seed,
                           .priority = -1,
-                          .patience = {not_cancelled, r},
+                          .patience = {go_on_asking, r},
                           .progress = note_written};
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
     kt_engine *engine = r->learner->engine;
@@ -381,7 +389,7 @@ static kt_status add_keys(training_run *r, kt_adapter *adapter, const uint64_t *
 /* What was taught is asked of what is served, and of what would be. */
 static kt_status count_taught(training_run *r, uint32_t version, const uint64_t *ids, size_t n,
                               kt_adapter *adapter, const kt__taught_keys *keys) {
-    const kt__tutor_patience patience = {not_cancelled, r};
+    const kt__tutor_patience patience = {go_on_asking, r};
     kt__served_count before, after;
     kt_learned served, next = {.version = version};
     kt_status status;
@@ -401,7 +409,7 @@ out:
 
 /* The last condition: nothing that was taught is answered worse than before. */
 static kt_status judge_served(training_run *r, kt_adapter *adapter, kt__taught_keys *keys) {
-    const kt__tutor_patience patience = {not_cancelled, r};
+    const kt__tutor_patience patience = {go_on_asking, r};
     kt__learn_report *report = &r->report;
     kt__feedback_info now;
     uint64_t *ids = NULL;
@@ -549,6 +557,7 @@ static kt_status take_pool(training_run *r) {
 static kt_status run_training(training_run *r) {
     const kt_engine *engine = r->learner->engine;
     bool may;
+    r->worked_since_us = kt__now_us();
     r->settings = settings_of(r);
     r->on = (kt__learn_on){engine->model->net, NULL, engine->model->ctx->kernels,
                            kt__lesson_end_token(engine->model)};
