@@ -31,6 +31,7 @@ static const char *const keys[] = {
     "attention.value_length_swa",
     "attention.shared_kv_layers",
     "embedding_length_out",
+    "n_embd_backbone",
     "embedding_length_per_layer_input",
     "altup.num_inputs",
     "ssm.dt_b_c_rms",
