@@ -121,6 +121,11 @@ static void test_answers_are_as_without(void **state) {
 static void test_what_agrees_is_right(void **state) {
     (void)state;
     pair p;
+    const char *narrow =
+        "'" KT_BINARY_DIR
+        "/kentang' synth --preset tiny-gemma4-assistant --mtp-agrees /dev/null 2>&1 "
+        "| grep -q 'as wide as its model'";
+    assert_int_equal(system(narrow), 0);
     open_pair(&p, "tiny-gemma4-a --mtp-agrees", "tiny-gemma4-a-assistant --mtp-agrees");
     double greedy = proposed_right(&p, true, 0.0f), drawn = proposed_right(&p, true, 0.8f);
     print_message("%.3f of what was proposed were right, %.3f of what was drawn\n", greedy, drawn);

@@ -268,5 +268,9 @@ int kt__cmd_synth(int argc, char **argv) {
     if (opts.mtp_agrees && !proposes)
         return kt__cli_usage_error("synth",
                                    "--mtp-agrees needs a preset with -mtp or gemma4 in its name");
+    if (opts.mtp_agrees && preset->d_host && preset->d_host != preset->d_model)
+        return kt__cli_usage_error("synth",
+                                   "--mtp-agrees needs an assistant that is as wide as its "
+                                   "model; a narrower one cannot say what that says");
     return make_model(&opts, preset, recipe, path);
 }
