@@ -240,9 +240,8 @@ static void test_next_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bytes),       cmocka_unit_test(test_all_are_kept),
-        cmocka_unit_test(test_the_plan_decides),
-        cmocka_unit_test(test_the_plan_line_says_it), cmocka_unit_test(test_shorter_file),
-        cmocka_unit_test(test_next_use),
+        cmocka_unit_test(test_the_plan_decides), cmocka_unit_test(test_the_plan_line_says_it),
+        cmocka_unit_test(test_shorter_file),     cmocka_unit_test(test_next_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
