@@ -60,6 +60,8 @@ kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
  * f16, and where the page has no place yet. */
 uint8_t *kt__kv_quantised_k(const kt__kv *kv, int32_t page, int layer, int head);
 uint8_t *kt__kv_quantised_v(const kt__kv *kv, int32_t page, int layer, int head);
+/* Keys in the form that the layer has them in: kt__slabs_k_bytes, or NULL where the page has no place yet. */
+uint8_t *kt__kv_own_k(const kt__kv *kv, int32_t page, int layer, int head);
 /* Whether a table's batch has to quantise its index-th page in the layer, before anybody reads it
  * so. */
 struct kt__kv_table;

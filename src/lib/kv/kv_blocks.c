@@ -18,9 +18,9 @@ static void part_copy(void *part, void *block, size_t n, bool out) {
     if (part) memcpy(out ? block : part, out ? part : block, n);
 }
 
-static void *block_k(const kt__kv *kv, int32_t page, int layer, int head) {
+uint8_t *kt__kv_own_k(const kt__kv *kv, int32_t page, int layer, int head) {
     bool f16 = kt__kv_k_form(&kv->shape, layer) == KT__KV_F16;
-    return f16 ? (void *)kt__kv_k(kv, page, layer, head)
+    return f16 ? (uint8_t *)kt__kv_k(kv, page, layer, head)
                : kt__kv_quantised_k(kv, page, layer, head);
 }
 
@@ -37,7 +37,7 @@ static void block_copy(const kt__kv *kv, int32_t page, uint8_t *at, bool local, 
         size_t k_bytes = kt__slabs_k_bytes(s, layer), v_bytes = kt__slabs_v_bytes(s, layer);
         bool skipped = !local && kt__kv_is_local(s, layer);
         for (int head = 0; head < kt__kv_heads_of(s, layer).n; head++, at += k_bytes + v_bytes) {
-            part_copy(skipped ? NULL : block_k(kv, page, layer, head), at, k_bytes, out);
+            part_copy(skipped ? NULL : kt__kv_own_k(kv, page, layer, head), at, k_bytes, out);
             part_copy(skipped ? NULL : block_v(kv, page, layer, head), at + k_bytes, v_bytes, out);
         }
     }

@@ -67,8 +67,8 @@ struct kt__fwd {
     kt__arena arena;
     kt__rope rope, rope_local;
     bool has_local;
-    int host_kv
-        [2]; /* with params.host: which of its keys and values layers without, with a window read */
+    /* with params.host: which of its keys and values layers without and with a window read */
+    int host_kv[2];
     void *buf[KT__BUF_COUNT];
     size_t buf_bytes[KT__BUF_COUNT];
     /* the batch */

@@ -592,12 +592,13 @@ static kt_status bind_assistant(const binder *b) {
     kt__net *net = b->net;
     int d = net->hp.d_model, host = net->hp.d_host;
     if (!(net->hp.features & KT__F_ASSISTANT)) return KT_OK;
+    const char *in = "nextn.pre_projection.weight", *out = "nextn.post_projection.weight";
     if (kt__gguf_find_tensor(b->gguf, "mtp.pre_projection.weight")) { /* as first published */
-        KT__STEP(bind_matrix(b, "mtp.pre_projection.weight", d, 2 * host, true, &net->host_in));
-        return bind_matrix(b, "mtp.post_projection.weight", host, d, true, &net->host_out);
+        in = "mtp.pre_projection.weight";
+        out = "mtp.post_projection.weight";
     }
-    KT__STEP(bind_matrix(b, "nextn.pre_projection.weight", d, 2 * host, true, &net->host_in));
-    return bind_matrix(b, "nextn.post_projection.weight", host, d, true, &net->host_out);
+    KT__STEP(bind_matrix(b, in, d, 2 * host, true, &net->host_in));
+    return bind_matrix(b, out, host, d, true, &net->host_out);
 }
 
 /* Tokens that the file does not want as answers: of markers that the model would write by mistake. */

@@ -4,6 +4,7 @@
  * group. Its splits of 256 positions are merged in ascending order, whichever thread computed them:
  * a tile either runs them one after the other, or, while there are fewer tiles than threads to
  * feed, they run in parallel and are merged afterwards by the same function. */
+#include "kv/slabs.h"
 #include "ops/attention_range.h"
 #include "ops/dev.h"
 
@@ -55,21 +56,16 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
-/* The keys of a split that its thread reads next, for prefetches, in the form that most of its pages
- * are read in. */
+/* The keys of a split that its thread reads next, for prefetches, in the layer's own form, which most of
+ * its pages are read in. */
 static void set_next_keys(const attn_job *job, const attn_tile *tile, int64_t split, kt__attn *a) {
     const kt__attention *d = job->d;
     const kt__kv_table *table = tile->seg->table;
-    kt__kv_form form = kt__kv_k_form(kt__kv_get_shape(d->kv), d->layer);
-    bool plain = form == KT__KV_F16;
-    a->next_k_bytes = plain ? (size_t)d->head_dim_k * KT__PAGE_POS * sizeof(kt__f16)
-                            : kt__quantised_k_bytes(form, d->head_dim_k);
+    a->next_k_bytes = kt__slabs_k_bytes(kt__kv_get_shape(d->kv), d->layer);
     for (int i = 0; i < KT__SPLIT_PAGES; i++) {
         int64_t index = split * KT__SPLIT_PAGES + i;
         if (index >= table->n_pages) break;
-        int32_t page = table->pages[index];
-        a->next_k[i] = plain ? (const uint8_t *)kt__kv_k(d->kv, page, d->layer, tile->head)
-                             : kt__kv_quantised_k(d->kv, page, d->layer, tile->head);
+        a->next_k[i] = kt__kv_own_k(d->kv, table->pages[index], d->layer, tile->head);
     }
 }
 
