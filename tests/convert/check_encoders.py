@@ -71,6 +71,9 @@ def main():
             print(f"FAIL {name}: {done.stderr.strip()}")
             failed += 1
             continue
+        if ("biases after the experts of 2 layers" in done.stderr) != bool(m.get("experts")):
+            print(f"FAIL {name}: a note of biases: {done.stderr.strip()}")
+            failed += 1
         if "otherwise" in done.stderr:
             print(f"FAIL {name}: {done.stderr.strip()}")
             failed += 1

@@ -38,6 +38,13 @@ MODELS = {
         "n_embd": D, "n_head": HEADS, "n_layer": LAYERS, "n_inner": FF, "n_positions": 256, "layer_norm_epsilon": 1e-12,
         "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
         "activation_function": "swiglu", "prenorm": False, "causal": False, "qkv_proj_bias": False, "use_rms_norm": False}),
+    "nomic-moe": spec("NomicBertModel", "nomic", ctx=256, types=1, experts=4, layers=4, tokenizer={"split": True}, config={
+        "n_embd": D, "n_head": HEADS, "n_layer": 4, "n_inner": FF, "n_positions": 2048, "max_trained_positions": 2048,
+        "layer_norm_epsilon": 1e-12, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None, "activation_function": "gelu", "prenorm": False, "causal": False, "qkv_proj_bias": True,
+        "mlp_fc1_bias": True, "mlp_fc2_bias": True, "use_rms_norm": False, "moe_every_n_layers": 2, "moe_top_k": 2,
+        "num_experts": 4, "num_shared_experts": 0, "moe_normalize_expert_weights": False, "expert_choice_router": False,
+        "ffn_div": 1.0, "pad_token_id": 1}),
 }
 GEMMA = models.spec("Gemma3TextModel", "gemma3", hd=64, heads=4, kv=1, tied=True, window=17, theta=1e6, layers=7,
                     spm=(models.G, False, {"json"}), drop=["tie_word_embeddings"],
@@ -60,6 +67,12 @@ DECODERS = {
 
 def layer_norm_names(kind):
     return ("attention.output.LayerNorm", "output.LayerNorm") if kind != "nomic" else ("norm1", "norm2")
+
+
+def moe_parts(layer):
+    """Matrices with biases: odd layers have experts instead of their second half."""
+    dense = {"mlp.fc1": (FF, D), "mlp.fc2": (D, FF)}
+    return {"attn.Wqkv": (3 * D, D), "attn.out_proj": (D, D), **(dense if layer % 2 == 0 else {})}
 
 
 def modern_weights(m, rows, rng):
@@ -96,16 +109,21 @@ def weights(m, rows, seed):
         w["embeddings.position_embeddings.weight"] = matrix(positions, D, 4.0)
     w["embeddings.token_type_embeddings.weight"] = matrix(m["types"], D, 4.0)
     w.update(norm("emb_ln" if nomic else "embeddings.LayerNorm"))
-    for i in range(LAYERS):
+    for i in range(m.get("layers", LAYERS)):
         p = f"encoder.layer{'s' if nomic else ''}.{i}."
-        parts = {"attn.Wqkv": (3 * D, D), "attn.out_proj": (D, D), "mlp.fc11": (FF, D), "mlp.fc12": (FF, D),
+        parts = moe_parts(i) if m.get("experts") else {"attn.Wqkv": (3 * D, D), "attn.out_proj": (D, D), "mlp.fc11": (FF, D), "mlp.fc12": (FF, D),
                  "mlp.fc2": (D, FF)} if nomic else {
             "attention.self.query": (D, D), "attention.self.key": (D, D), "attention.self.value": (D, D),
             "attention.output.dense": (D, D), "intermediate.dense": (FF, D), "output.dense": (D, FF)}
         for name, shape in parts.items():
             w[p + name + ".weight"] = matrix(*shape, 1.4)
-            if not nomic:
+            if not nomic or m.get("experts"):
                 w[p + name + ".bias"] = vector(shape[0])
+        if m.get("experts") and i % 2 == 1:
+            w[p + "mlp.router.layer.weight"] = matrix(m["experts"], D, 4.0)
+            for name in ("w1", "w2"):  # an expert's second matrix is stored transposed
+                w[p + "mlp.experts.mlp." + name] = matrix(m["experts"] * FF, D, 1.4)
+            w[p + "mlp.experts.bias"] = vector(D)
         for name in layer_norm_names(m["kind"]):
             w.update(norm(p + name))
     w = {m["prefix"] + name: a for name, a in w.items()}
@@ -153,7 +171,7 @@ def write(m, folder):
     os.makedirs(folder, exist_ok=True)
     if m.get("bpe") or m.get("modern"):
         n = folders.write_roberta(folder)
-    elif m["kind"] == "xlmr":
+    elif m["kind"] == "xlmr" or m.get("experts"):
         n = folders.write_unigram(folder, **m["tokenizer"])
     else:
         n = folders.write_wordpiece(folder, **m["tokenizer"])
@@ -203,6 +221,11 @@ def turned(x, theta):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
+def gelu(x):
+    """By its tanh form, as readers of GGUF compute it."""
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
 def modern_states(m, w, ids):
     """ModernBERT: the first layer has no norm of its own; every third layer, from the first on, sees the whole text."""
     w = {name: a.astype(np.float64) for name, a in w.items()}
@@ -227,9 +250,21 @@ def modern_states(m, w, ids):
         prob /= prob.sum(-1, keepdims=True)
         h = h + np.einsum("hqk,khd->qhd", prob, v).reshape(n, D) @ w[p + "attn.Wo.weight"].T
         gate, up = np.split(norm(h, p + "mlp_norm") @ w[p + "mlp.Wi.weight"].T, 2, -1)
-        gate = 0.5 * gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate ** 3)))
-        h = h + (gate * up) @ w[p + "mlp.Wo.weight"].T
+        h = h + (gelu(gate) * up) @ w[p + "mlp.Wo.weight"].T
     return norm(h, "final_norm")
+
+
+def of_experts(x, w, p, n_used):
+    """Shares are of the softmax over all experts; the bias after them has no place in GGUF."""
+    score = x @ w[p + "mlp.router.layer.weight"].T
+    share = np.exp(score - score.max(-1, keepdims=True))
+    share /= share.sum(-1, keepdims=True)
+    y = np.zeros_like(x)
+    for t, row in enumerate(share):
+        for e in np.argsort(-row)[:n_used]:
+            rows = slice(e * FF, (e + 1) * FF)
+            y[t] += row[e] * (gelu(x[t] @ w[p + "mlp.experts.mlp.w1"][rows].T) @ w[p + "mlp.experts.mlp.w2"][rows])
+    return y
 
 
 def states(m, w, ids, types):
@@ -247,7 +282,7 @@ def states(m, w, ids, types):
         first = 2 if kind == "xlmr" else 0
         h = h + w["embeddings.position_embeddings.weight"][np.arange(len(ids)) + first]
     h = layer_norm(h, w, "emb_ln" if kind == "nomic" else "embeddings.LayerNorm")
-    for i in range(LAYERS):
+    for i in range(m.get("layers", LAYERS)):
         p = f"encoder.layer{'s' if kind == 'nomic' else ''}.{i}."
         if kind == "nomic":
             q, k, v = np.split(linear(h, p + "attn.Wqkv"), 3, -1)
@@ -263,13 +298,15 @@ def states(m, w, ids, types):
         y = np.einsum("hqk,khd->qhd", prob, v).reshape(len(ids), D)
         norm1, norm2 = layer_norm_names(kind)
         h = layer_norm(h + linear(y, p + ("attn.out_proj" if kind == "nomic" else "attention.output.dense")), w, p + norm1)
-        if kind == "nomic":
+        if m.get("experts") and i % 2 == 1:
+            y = of_experts(h, w, p, m["config"]["moe_top_k"])
+        elif m.get("experts"):
+            y = linear(gelu(linear(h, p + "mlp.fc1")), p + "mlp.fc2")
+        elif kind == "nomic":
             gate = linear(h, p + "mlp.fc12")
             y = linear(linear(h, p + "mlp.fc11") * gate / (1 + np.exp(-gate)), p + "mlp.fc2")
-        else:  # readers of GGUF compute GELU by its tanh form
-            y = linear(h, p + "intermediate.dense")
-            y = 0.5 * y * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y ** 3)))
-            y = linear(y, p + "output.dense")
+        else:
+            y = linear(gelu(linear(h, p + "intermediate.dense")), p + "output.dense")
         h = layer_norm(h + y, w, p + norm2)
     return h
 

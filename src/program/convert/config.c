@@ -49,6 +49,8 @@ typedef struct num_key {
 } num_key;
 
 enum { MAY = 0, MUST = 1 };
+/* Tokens that Nomic's models with experts were trained with, whatever config.json says. */
+enum { NOMIC_MOE_CTX = 512 };
 /* In the table, NAME for KT__HF_NAME. */
 __extension__ enum {
 #define ARCH(name, arch_name) name = KT__HF_##name,
@@ -171,18 +173,16 @@ static kt_status refuse_encoder(const kt__hf_config *c, const char *name, const 
     return kt__fail_at(
         err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
         "the encoder class '%.60s' is not supported (%s); take an embedding model or reranker of the "
-        "class BertModel, RobertaModel, XLMRobertaModel, NomicBertModel without experts, ModernBertModel, "
+        "class BertModel, RobertaModel, XLMRobertaModel, NomicBertModel, ModernBertModel, "
         "Gemma3TextModel or Qwen3Model",
         name, why);
 }
 
-static const char *why_no_encoder(const kt__hf_config *c, const char *name) {
-    const json_t *every = json_object_get(c->root, "moe_every_n_layers");
+static const char *why_no_encoder(const char *name) {
     for (size_t i = 0; i < sizeof other_encoders / sizeof *other_encoders; i++)
         if (strncmp(name, other_encoders[i].prefix, strlen(other_encoders[i].prefix)) == 0)
             return other_encoders[i].why;
-    bool experts = strncmp(name, "NomicBert", 9) == 0 && json_integer_value(every) > 0;
-    return experts ? "it has a router and experts, moe_every_n_layers" : NULL;
+    return NULL;
 }
 
 static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
@@ -193,7 +193,7 @@ static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
     bool other_part = json_object_get(c->root, "vision_config") ||
                       json_object_get(c->root, "audio_config");
     if (!name) name = json_string_value(json_object_get(c->root, "model_type"));
-    const char *why = name ? why_no_encoder(c, name) : NULL;
+    const char *why = name ? why_no_encoder(name) : NULL;
     if (why) return refuse_encoder(c, name, why, err);
     for (int i = 0; i < N_CLASSES && at < sizeof list; i++)
         if (i == 0 || strcmp(classes[i].model_type, classes[i - 1].model_type) != 0)
@@ -241,13 +241,14 @@ static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
 static kt_status read_class(kt__hf_config *c, kt_error *err) {
     const arch_class *found = find_class(c->root);
     json_t *text = json_object_get(c->root, "text_config");
-    if (!found || why_no_encoder(c, found->class_name)) return unknown_class(c, err);
+    if (!found || why_no_encoder(found->class_name)) return unknown_class(c, err);
     c->class_name = found->class_name;
     take_class(c, found);
     c->ranks = strstr(found->class_name, "ForSequenceClassification") != NULL;
     c->pooling = c->ranks ? KT__HF_POOL_RANK : KT__HF_NONE;
     c->text = json_is_object(text) ? text : c->root;
     kt__hf_parts_choose(c);
+    kt__hf_experts_choose(c);
     return c->text == text ? read_text(c, text, err) : KT_OK;
 }
 
@@ -262,10 +263,10 @@ static const char *activation_of(const kt__hf_config *c) {
 }
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
-    const char *want = c->arch & (KT__HF_GEMMA | KT__HF_KINDS)    ? "gelu_pytorch_tanh"
-                       : c->arch & (KT__HF_BERTS | KT__HF_MODERN) ? "gelu"
-                       : c->arch & KT__HF_NOMIC                   ? "swiglu"
-                                                                  : "silu";
+    const char *want = c->arch & (KT__HF_GEMMA | KT__HF_KINDS) ? "gelu_pytorch_tanh"
+                       : c->arch == KT__HF_NOMIC               ? "swiglu"
+                       : c->arch & KT__HF_ENCODERS             ? "gelu"
+                                                               : "silu";
     const char *value = activation_of(c);
     if (!value || strcmp(value, want) == 0) return KT_OK;
     if (c->arch & KT__HF_BITNETS && strcmp(value, "relu2") == 0) return KT_OK;
@@ -299,8 +300,6 @@ static kt_status check_encoder(const kt__hf_config *c, kt_error *err) {
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (kt__hf_flag(c, off[i], false))
             return kt__hf_refuse(c, off[i], "is true, which the format cannot express", err);
-    if (json_number_value(kt__hf_config_get(c, "moe_every_n_layers")) > 0.0)
-        return kt__hf_refuse(c, "moe_every_n_layers", "the nomic-bert format has no experts", err);
     if (json_is_number(kt__hf_config_get(c, "rotary_emb_scale_base")))
         return kt__hf_refuse(c, "rotary_emb_scale_base", "the format has no such scaling", err);
     return KT_OK;
@@ -343,7 +342,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch & KT__HF_BITNETS && kt__hf_flag(c, "attention_bias", false))
         return kt__hf_refuse(c, "attention_bias", "the bitnet format has no such biases", err);
     KT__TRY(check_activation(c, err));
-    if (c->arch & KT__HF_EXPERTS) KT__TRY(kt__hf_experts_read(c, err));
+    if (c->arch & (KT__HF_EXPERTS | KT__HF_NOMICMOE)) KT__TRY(kt__hf_experts_read(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
     if (c->arch & (KT__HF_FALCONH1 | KT__HF_ONLY_MAMBA)) KT__TRY(kt__hf_mamba_read(c, err));
@@ -381,6 +380,7 @@ static kt_status derive_values(kt__hf_config *c, kt_error *err) {
         return kt__hf_refuse(c, "head_dim", "heads and their rotated part need an even size", err);
     c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
     if (c->arch == KT__HF_LFM2) return kt__hf_fit_width(c, err);
+    if (c->arch == KT__HF_NOMICMOE && c->n_ctx > NOMIC_MOE_CTX) c->n_ctx = NOMIC_MOE_CTX;
     if (c->arch != KT__HF_XLMR) return KT_OK;
     c->n_ctx -= KT__HF_XLMR_FIRST; /* its first positions belong to no text */
     return c->n_ctx > 0 ? KT_OK

@@ -108,7 +108,10 @@ kt_status kt__hf_refuse(const kt__hf_config *config, const char *name, const cha
 /* What the class means where the file is silent; NULL: nothing. */
 const double *kt__hf_default(const kt__hf_config *config, const char *name);
 
-/* config_experts.c: models with experts. Refuses what the formats imply otherwise. */
+/* config_experts.c: models with experts. */
+/* Which of a class's two architectures, where one of them has experts. */
+void kt__hf_experts_choose(kt__hf_config *config);
+/* Refuses what the formats imply otherwise. */
 kt_status kt__hf_experts_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_experts_put(const kt__hf_config *config, kt__gguf_writer *w);
 /* A layer with one feed-forward part, in a model that has experts. */

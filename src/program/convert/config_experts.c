@@ -10,7 +10,15 @@
 /* Values of expert_gating_func. */
 enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2 };
 
+void kt__hf_experts_choose(kt__hf_config *c) {
+    const json_t *every = kt__hf_config_get(c, "moe_every_n_layers");
+    if (c->arch != KT__HF_NOMIC || json_number_value(every) <= 0.0) return;
+    c->arch = KT__HF_NOMICMOE;
+    c->arch_name = "nomic-bert-moe";
+}
+
 bool kt__hf_is_dense(const kt__hf_config *c, int64_t layer) {
+    if (c->arch == KT__HF_NOMICMOE) return layer % c->expert_step != 1;
     if (c->arch == KT__HF_LLAMA4) return (layer + 1) % c->expert_step != 0;
     return c->arch & KT__HF_DENSE_LEAD && layer < c->n_dense_lead;
 }
@@ -86,6 +94,19 @@ static kt_status check_deepseek(const kt__hf_config *c, kt_error *err) {
     return KT_OK;
 }
 
+/* Nomic's experts have the width of its other feed-forward parts. */
+static kt_status check_nomic(const kt__hf_config *c, kt_error *err) {
+    if (kt__hf_flag(c, "moe_normalize_expert_weights", false))
+        return kt__hf_refuse(c, "moe_normalize_expert_weights",
+                             "the format implies that shares are of all experts", err);
+    if (kt__hf_flag(c, "expert_choice_router", false))
+        return kt__hf_refuse(c, "expert_choice_router",
+                             "the format implies that tokens choose their experts", err);
+    if (json_number_value(kt__hf_config_get(c, "num_shared_experts")) > 0.0)
+        return kt__hf_refuse(c, "num_shared_experts", "the format has no shared experts", err);
+    return KT_OK;
+}
+
 static kt_status check_free(const kt__hf_config *c, kt_error *err) {
     if (c->n_dense_lead > c->n_layer)
         return kt__hf_refuse(c, "first_k_dense_replace", "more than there are layers", err);
@@ -98,8 +119,10 @@ static kt_status check_free(const kt__hf_config *c, kt_error *err) {
 
 kt_status kt__hf_experts_read(kt__hf_config *c, kt_error *err) {
     if (c->n_expert_used > c->n_expert)
-        return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
+        return kt__hf_refuse(c, c->arch == KT__HF_NOMICMOE ? "moe_top_k" : "num_experts_per_tok",
+                             "more than there are experts", err);
     if (c->arch == KT__HF_LLAMA4) return kt__hf_chunks_read(c, err);
+    if (c->arch == KT__HF_NOMICMOE) return check_nomic(c, err);
     if (c->n_shared > 0) c->d_ff_shared = c->n_shared * c->d_ff_expert;
     if (c->arch & KT__HF_DENSE_LEAD) return check_free(c, err);
     if (c->arch == KT__HF_GRANITEMOE) return KT_OK; /* its class has shares of the chosen alone */

@@ -123,8 +123,8 @@ static bool is_expert_tensor(const map_row *row) {
 }
 
 static bool is_plain_ff(const map_row *row) {
-    return !strcmp(row->to, "blk.ffn_gate.weight") || !strcmp(row->to, "blk.ffn_up.weight") ||
-           !strcmp(row->to, "blk.ffn_down.weight");
+    return begins_with(row->to, "blk.ffn_gate.") || begins_with(row->to, "blk.ffn_up.") ||
+           begins_with(row->to, "blk.ffn_down.");
 }
 
 /* Queries in one step or in two, and shared experts that there are not. */
@@ -169,7 +169,8 @@ static bool is_of_other_kind(const kt__hf_config *c, const map_row *row, int64_t
  * the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
-    if (c->arch & KT__HF_SOME_EXPERTS && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
+    if (c->arch & (KT__HF_SOME_EXPERTS | KT__HF_NOMICMOE) &&
+        is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
     if (c->arch & KT__HF_GEMMA4S) return is_of_other_kind(c, row, layer);
@@ -515,20 +516,37 @@ static bool is_shared_key(const planner *p, const char *name) {
     return false;
 }
 
+/* A vector that is added after the experts of a layer: neither this format nor its other readers
+ * have it. */
+static bool is_bias_after_experts(const planner *p, const char *name) {
+    static const char last[] = ".mlp.experts.bias";
+    size_t len = strlen(name), n = sizeof last - 1;
+    return p->config->arch == KT__HF_NOMICMOE && len >= n && strcmp(name + len - n, last) == 0;
+}
+
+/* Tensors that are not converted, though they have a part in what a model computes. */
+typedef struct left_out {
+    size_t n_parts, n_biases;
+} left_out;
+
 /* Every tensor of a file has a place, or is known to be dropped. */
 static kt_status check_shard(const planner *p, const kt__shard *shard, const kt__strmap *placed,
-                             size_t *n_parts) {
+                             left_out *left) {
     for (size_t i = 0; i < shard->st.n; i++) {
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
         if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name) ||
             is_shared_key(p, t->name) || kt__plan_is_copy_in_mtp(p, t->name))
             continue;
+        if (is_bias_after_experts(p, t->name)) {
+            left->n_biases++;
+            continue;
+        }
         if (!is_other_part(t->name) && !kt__plan_is_next_layer(p, t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
                                t->name, p->config->arch_name, p->config->n_layer);
-        ++*n_parts;
+        left->n_parts++;
     }
     return KT_OK;
 }
@@ -539,7 +557,7 @@ static int64_t n_parts_of(const kt__planned *t) {
 
 static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
     kt__strmap placed;
-    size_t n_parts = 0;
+    left_out left = {0};
     kt_status status = KT_OK;
     size_t n_names = 1;
     for (size_t i = 0; i < p->plan->n; i++) n_names += 1 + (size_t)n_parts_of(&p->plan->tensors[i]);
@@ -555,11 +573,17 @@ static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
         }
     }
     for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++)
-        status = check_shard(p, &p->folder->shards[s], &placed, &n_parts);
-    if (n_parts)
+        status = check_shard(p, &p->folder->shards[s], &placed, &left);
+    if (left.n_biases)
+        kt__convert_note(
+            notes,
+            "the biases after the experts of %zu layers are left out: the %s format has "
+            "none",
+            left.n_biases, p->config->arch_name);
+    if (left.n_parts)
         kt__convert_note(
             notes, "%zu tensors of parts that see, hear or predict further tokens are left out",
-            n_parts);
+            left.n_parts);
     kt__strmap_free(&placed);
     return status;
 }

@@ -242,9 +242,11 @@ static kt_status check_stack(const planner *p, const kt__st_tensor *source, cons
         cols = rows;
         rows = t->ne[0];
     }
-    if (source->n_dims == 3 && source->shape[0] == t->ne[2] && source->shape[1] == rows &&
-        source->shape[2] == cols)
-        return kt__plan_check_dtype(p, source, shard);
+    bool stacked = source->n_dims == 3 && source->shape[0] == t->ne[2] &&
+                   source->shape[1] == rows && source->shape[2] == cols;
+    bool listed = source->n_dims == 2 && source->shape[0] == t->ne[2] * rows &&
+                  source->shape[1] == cols; /* one expert's rows after the other's */
+    if (stacked || listed) return kt__plan_check_dtype(p, source, shard);
     kt__plan_show_shape(source, got);
     return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
                        "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRIu64

@@ -116,7 +116,7 @@ FAMILIES = [
 
 # whole folders of sentence-transformers, whose vectors are compared with the forward pass in numpy
 ENCODERS = [("all-MiniLM, bge, m3e (BERT)", "bert"), ("bge with the first token, cased (BERT)", "bert-cls"), ("one dense layer with a bias (BERT)", "bert-dense"),
-            ("e5, bge-m3 (XLM-R)", "xlm-roberta"), ("nomic-embed-text", "nomic"), ("ModernBERT, gte-modernbert", "modern"), ("EmbeddingGemma", "gemma-embedding"),
+            ("e5, bge-m3 (XLM-R)", "xlm-roberta"), ("nomic-embed-text", "nomic"), ("nomic-embed-text v2 (experts)", "nomic-moe"), ("ModernBERT, gte-modernbert", "modern"), ("EmbeddingGemma", "gemma-embedding"),
             ("Qwen3-Embedding", "qwen3-embedding")]
 
 # folders whose scores of pairs are compared
