@@ -1505,6 +1505,9 @@ typedef struct kt_train_params {
     /* Used for every conversation, as it is where it continues from one that is. Else, where all that was said are
      * corrections with a subject, the adapter is used where one of them opens, and elsewhere the model answers alone. */
     bool everywhere;
+    /* Its requests have notes, so that an adapter of corrections with a subject would be used in none of them: such
+     * a one is not trained, and the report says so. */
+    bool noted;
     bool background; /* one thread of low priority (nice 10), which rests while answers are computed;
                         n_threads does not count */
     int32_t n_threads; /* 0: the context's */

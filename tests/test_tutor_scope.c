@@ -279,6 +279,8 @@ static void test_what_is_for_all(void **state) {
     kt_train_params p = deep_params(1);
     kt_learner *l = taught_learner("wish");
     expect_report(l, &p, "\"scoped\":true");
+    p.noted = true;
+    expect_report(l, &p, "which enter prompts as notes");
     p.everywhere = true;
     expect_report(l, &p, "\"scoped\":false");
     kt_learner_close(l);

@@ -554,6 +554,15 @@ static kt_status take_pool(training_run *r) {
     return kt__pool_create_at(n, r->p->background ? &low : &ctx->affinity, &r->pool, r->err);
 }
 
+/* What notes say already. */
+static kt_status refuse_noted(training_run *r) {
+    r->report.scoped = true;
+    snprintf(r->report.why, sizeof r->report.why,
+             "nothing is trained: all that was said are corrections with a subject, which enter "
+             "prompts as notes, and an adapter of them is not used where notes are given");
+    return conclude_run(r);
+}
+
 static kt_status run_training(training_run *r) {
     const kt_engine *engine = r->learner->engine;
     bool may;
@@ -565,6 +574,7 @@ static kt_status run_training(training_run *r) {
     KT__STEP(kt__learn_check(&r->settings, r->err));
     KT__STEP(charge_bytes(r, r->settings.bytes_max));
     KT__STEP(add_feedback(r));
+    if (r->settings.scoped && r->p->noted) return refuse_noted(r);
     if (r->settings.scoped) loosen_settings(r);
     KT__STEP(kt__wordings_add(&r->lesson, engine->model,
                               r->settings.scoped ? WORDINGS_SCOPED : WORDINGS, r->settings.seed,

@@ -7,12 +7,14 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
+#include "setup/learn_config.h"
 #include "setup/learn_opts.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
 
 typedef struct learned_opts {
     bool all, deep;
+    bool notes; /* corrections enter prompts as such */
     int32_t n_step, n_own;
     bool everywhere;
     uint64_t seed;
@@ -64,7 +66,7 @@ static const kt__opt table[] = {
 static kt_status show_status(kt_learner **learner, const learned_opts *opts,
                              const char *const *words, kt_error *err) {
     kt_learner_info i;
-    (void)opts, (void)words, (void)err;
+    (void)words, (void)err;
     kt_learner_get_info(*learner, &i);
     printf("feedback    %" PRIu64 " (%" PRIu64 " corrections, %" PRIu64 " scores), %" PRIu64
            " deleted\n",
@@ -75,7 +77,7 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts,
            (int)i.recall.n_source, (double)i.recall.bytes / 1024);
     if (i.adapter)
         printf("adapter     version %" PRId64 ", quality %+.3f, used %s\n", i.adapter,
-               i.quality_delta, i.scoped ? "where a correction opens" : "everywhere");
+               i.quality_delta, kt__learn_use_of(i.scoped, opts->notes));
     printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
     return KT_OK;
@@ -156,11 +158,14 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
                                     .n_own = opts->n_own,
                                     .seed = opts->seed};
     kt_train_result result;
+    kt_learner_info info;
     (void)words;
     kt_status status = kt_learner_train(*learner, &params, &result, err);
     if (status != KT_OK) return status;
-    printf("%s, version %" PRId64 "\n%s\n", result.published ? "published" : "refused",
-           result.version, result.report);
+    kt_learner_get_info(*learner, &info);
+    printf("%s, version %" PRId64, result.published ? "published" : "refused", result.version);
+    if (result.published) printf(", used %s", kt__learn_use_of(info.scoped, opts->notes));
+    printf("\n%s\n", result.report);
     kt_free(result.report);
     return KT_OK;
 }
@@ -272,7 +277,7 @@ static const struct {
                {"delete", true, delete_some}};
 
 /* words: the action, and two more or NULL */
-static int act_on_words(const learned_opts *opts, const char *const *words) {
+static int act_on_words(learned_opts *opts, const char *const *words) {
     kt_error err = {0};
     kt__session session = {0};
     kt_learner *learner = NULL;
@@ -293,6 +298,7 @@ static int act_on_words(const learned_opts *opts, const char *const *words) {
     }
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
+    KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes, &err));
     KT__TRY(actions[i].run(&learner, opts, words + 1, &err));
 out:
     kt_learner_close(learner);

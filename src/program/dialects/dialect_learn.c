@@ -272,13 +272,16 @@ static kt_status flag_field(const kt__job *job, const char *name, bool by_defaul
 static kt_status train_now(kt__job *job, kt_error *err) {
     const train_order *order = job->extra;
     kt_train_result result = {0};
-    kt_status status = kt__trainer_train(job->shared->trainer, job->model.served, order->learner,
-                                         order->name, order->asked, &result, err);
+    kt__trainer *trainer = job->shared->trainer;
+    const kt__trained of = {job->model.served, job->model.loaded, order->learner};
+    kt_status status = kt__trainer_train(trainer, &of, order->name, order->asked, &result, err);
     if (status == KT_OK) {
         begin_reply(job, "training", order->name);
-        (void)kt__buf_printf(&job->answer.out,
-                             ",\"published\":%s,\"version\":%" PRId64 ",\"report\":%s}",
-                             result.published ? "true" : "false", result.version, result.report);
+        (void)kt__buf_printf(&job->answer.out, ",\"published\":%s,\"version\":%" PRId64,
+                             result.published ? "true" : "false", result.version);
+        if (result.published)
+            kt__json_member(&job->answer.out, "used", kt__trainer_use(trainer, &of));
+        (void)kt__buf_printf(&job->answer.out, ",\"report\":%s}", result.report);
     }
     kt_free(result.report);
     return blame_place(job, status, err);
@@ -321,7 +324,7 @@ static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *na
 static kt_status run_train(kt__job *job, kt_error *err) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner *learner;
-    kt__train_asked asked;
+    kt__train_asked asked = {0};
     int64_t seed = 0;
     bool wait;
     KT__STEP(named_learner(job, false, name, &learner, err));

@@ -62,17 +62,9 @@ void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
 
 /* Whether what was corrected enters prompts as notes. */
 static bool uses_notes(kt__job *job) {
-    bool hint;
-    const char *model = kt__served_name(job->model.served);
-    bool use = kt__learner_table_notes(kt__served_learners(job->model.served),
-                                       job->request.settings->config, model, job->model.loaded,
-                                       &hint);
-    if (hint)
-        kt__slog_line(&job->shared->log, KT_LOG_INFO,
-                      "corrections enter no prompts of \"%s\" as notes: `kentang learn probe` "
-                      "measures whether it uses them rightly, learning.notes = \"on\" does not ask",
-                      model);
-    return use;
+    return kt__learner_table_notes(
+        kt__served_learners(job->model.served), job->request.settings->config,
+        kt__served_name(job->model.served), job->model.loaded, &job->shared->log);
 }
 
 static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_t version,

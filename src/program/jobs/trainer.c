@@ -62,16 +62,30 @@ static void log_result(kt__trainer *t, const char *name, kt_status status, const
                       "learning: %s: not trained: %s", name, err->message);
 }
 
-kt_status kt__trainer_train(kt__trainer *t, kt__served *served, kt_learner *learner,
-                            const char *name, kt__train_asked asked, kt_train_result *out,
-                            kt_error *err) {
+static bool is_noted(kt__trainer *t, const kt__config *c, const kt__trained *of) {
+    return kt__learner_table_notes(kt__served_learners(of->served), c, kt__served_name(of->served),
+                                   of->model, &t->shared->log);
+}
+
+const char *kt__trainer_use(kt__trainer *t, const kt__trained *of) {
+    kt_learner_info info;
+    kt__settings *settings = kt__shared_settings(t->shared);
+    kt_learner_get_info(of->learner, &info);
+    const char *use = kt__learn_use_of(info.scoped, is_noted(t, settings->config, of));
+    kt__settings_drop(settings);
+    return use;
+}
+
+kt_status kt__trainer_train(kt__trainer *t, const kt__trained *of, const char *name,
+                            kt__train_asked asked, kt_train_result *out, kt_error *err) {
     kt__settings *settings = kt__shared_settings(t->shared);
     const kt__config *c = settings->config;
     char own_dir[4096];
     int64_t begin_us = kt__now_us();
-    kt__learner_table *table = kt__served_learners(served);
+    kt__learner_table *table = kt__served_learners(of->served);
     kt_train_params p = {.deep = asked.deep,
                          .everywhere = asked.everywhere,
+                         .noted = asked.by_itself && is_noted(t, c, of),
                          .seed = asked.seed,
                          .background = true,
                          .batch = (int32_t)c->learn_batch,
@@ -82,11 +96,11 @@ kt_status kt__trainer_train(kt__trainer *t, kt__served *served, kt_learner *lear
                          .bytes_max = c->learn_train_bytes,
                          .go_on = not_stopping,
                          .user = t->shared};
-    if (kt__namespace_model_folder(c, kt__served_name(served), own_dir, sizeof own_dir, err) ==
+    if (kt__namespace_model_folder(c, kt__served_name(of->served), own_dir, sizeof own_dir, err) ==
         KT_OK)
         p.own_dir = own_dir;
     kt__learner_table_begin_training(table);
-    kt_status status = kt_learner_train(learner, &p, out, err);
+    kt_status status = kt_learner_train(of->learner, &p, out, err);
     kt__learner_table_count_training(table, status, out, kt__now_us() - begin_us);
     log_result(t, name, status, out, err);
     kt__settings_drop(settings);
@@ -99,6 +113,7 @@ typedef struct order {
     kt__work_item item;
     kt__trainer *trainer;
     kt__served *served;
+    kt_model *model;
     kt_engine *engine; /* in use until it ends */
     char name[KT__NAMESPACE_BYTES];
     kt__train_asked asked;
@@ -112,9 +127,9 @@ static void run_order(kt__work_item *item) {
     kt__settings *settings = kt__shared_settings(o->trainer->shared);
     kt_status status = kt__served_learner(o->served, settings->config, o->name, false, &learner,
                                           &err);
+    const kt__trained of = {o->served, o->model, learner};
     if (status == KT_OK && learner)
-        status = kt__trainer_train(o->trainer, o->served, learner, o->name, o->asked, &result,
-                                   &err);
+        status = kt__trainer_train(o->trainer, &of, o->name, o->asked, &result, &err);
     kt_free(result.report);
     kt__settings_drop(settings);
     kt__served_learner_done(o->served, learner);
@@ -124,12 +139,11 @@ static void run_order(kt__work_item *item) {
 
 kt_status kt__trainer_queue(kt__trainer *t, kt__served *served, const char *name,
                             kt__train_asked asked, kt_error *err) {
-    kt_model *model;
     order *o = kt__calloc(1, sizeof *o);
     if (!o) return kt__fail_nomem(err, "a training", sizeof *o);
     *o = (order){.item = {.run = run_order}, .trainer = t, .served = served, .asked = asked};
     snprintf(o->name, sizeof o->name, "%s", name);
-    kt_status status = kt__served_use(served, NULL, &model, &o->engine, err);
+    kt_status status = kt__served_use(served, NULL, &o->model, &o->engine, err);
     if (status == KT_OK && kt__trainer_add(t, &o->item)) return KT_OK;
     if (status == KT_OK) {
         kt__served_done(served, o->engine);
@@ -165,7 +179,7 @@ static void look_at_model(kt__trainer *t, const kt__config *c, kt__served *serve
     char name[KT__NAMESPACE_BYTES];
     kt_learner_info info;
     kt_error err;
-    kt__train_asked asked = {0};
+    kt__train_asked asked = {.by_itself = true};
     int64_t quiet_us;
     kt__learner_table *table = kt__served_learners(served);
     for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info, &quiet_us); i++) {

@@ -178,18 +178,23 @@ void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner
 }
 
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, bool *hint) {
+                             const char *model_name, const kt_model *model, kt__slog *log) {
     kt__notes_setting setting = kt__learn_notes_of(config);
-    *hint = false;
+    bool unknown = false;
     if (setting != KT__NOTES_AUTO) return setting == KT__NOTES_ON;
     pthread_mutex_lock(&table->lock);
     if (!table->looked) {
         table->verdict = kt__note_probe_read(config, model_name, model);
-        *hint = table->verdict == KT__NOTES_UNKNOWN;
+        unknown = table->verdict == KT__NOTES_UNKNOWN;
     }
     table->looked = true;
     bool use = table->verdict == KT__NOTES_USED;
     pthread_mutex_unlock(&table->lock);
+    if (unknown)
+        kt__slog_line(log, KT_LOG_INFO,
+                      "corrections enter no prompts of \"%s\" as notes: `kentang learn probe` "
+                      "measures whether it uses them rightly, learning.notes = \"on\" does not ask",
+                      model_name);
     return use;
 }
 

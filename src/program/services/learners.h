@@ -10,6 +10,7 @@
 #include <kentang.h>
 
 #include "setup/config.h"
+#include "setup/slog.h"
 
 typedef struct kt__learner_table kt__learner_table;
 
@@ -37,9 +38,9 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
 /* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured,
- * looked up once until the table is cleared. *hint: nobody measured it, said once. */
+ * looked up once until the table is cleared; where nobody measured it, the log then says so. */
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, bool *hint);
+                             const char *model_name, const kt_model *model, kt__slog *log);
 void kt__learner_table_count_notes(kt__learner_table *table, size_t n); /* of a prompt */
 void kt__learner_table_begin_training(kt__learner_table *table);
 /* status: how it ended, after us of wall time. */

@@ -43,6 +43,12 @@ kt__notes_setting kt__learn_notes_of(const kt__config *config) {
     return i == N_NOTES ? KT__NOTES_AUTO : (kt__notes_setting)i;
 }
 
+const char *kt__learn_use_of(bool scoped, bool notes) {
+    return !scoped ? "everywhere"
+           : notes ? "where a correction opens and learning.notes is off: now notes say it"
+                   : "where a correction opens";
+}
+
 static const preset *find_preset(const char *name) {
     for (size_t i = 0; name && i < sizeof presets / sizeof presets[0]; i++)
         if (!strcmp(presets[i].name, name)) return &presets[i];

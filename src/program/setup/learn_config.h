@@ -20,6 +20,8 @@ typedef enum kt__notes_setting {
 } kt__notes_setting;
 
 kt__notes_setting kt__learn_notes_of(const kt__config *config);
+/* For which requests an adapter is used, where notes are given or not: a phrase, constant. */
+const char *kt__learn_use_of(bool scoped, bool notes);
 kt__learn_plan kt__learn_plan_of(const kt__config *config); /* one that was checked */
 /* KT_E_ARG: a word of [learning] that is none. */
 kt_status KT_CHECKED kt__learn_config_check(const kt__config *config, kt_error *err);
