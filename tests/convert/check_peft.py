@@ -4,6 +4,7 @@ Usage: check_peft.py KENTANG WORK_FOLDER [NAME...]"""
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ import models
 
 kentang, work = sys.argv[1], sys.argv[2]
 NAMES = sys.argv[3:] or ["llama3", "qwen2", "qwen3", "gemma2", "gemma3-vision", "smollm3", "granite", "fused",
-                         "ernie", "glm4", "mistral3", "olmo3", "cohere2", "lfm2", "qwen35"]
+                         "ernie", "glm4", "mistral3", "olmo3", "cohere2", "lfm2", "qwen35", "falcon-h1"]
 failed = 0
 
 
@@ -35,7 +36,7 @@ def matrices(m, w, rank_of, rng):
     """{module: (A, B)} for every linear layer but the head's, which one model in two has too."""
     pairs = {}
     for name, a in w.items():
-        if a.ndim != 2 or "embed" in name or ".conv." in name or "linear_attn" in name or name.startswith("mtp.") or (name.startswith("lm_head") and m["tied"]):
+        if a.ndim != 2 or "embed" in name or ".conv." in name or "linear_attn" in name or ".mamba." in name or name.startswith("mtp.") or (name.startswith("lm_head") and m["tied"]):
             continue
         module = name[:-len(".weight")]
         r = rank_of(module)
@@ -96,6 +97,19 @@ def difference(args, m, w, lines):
     return worst, f"largest difference {worst:.2e} of the logits' spread"
 
 
+def give_multipliers(name, base, lora):
+    """The model's own config.json, which alone has them; without it, and with another model's, the adapter is refused."""
+    def refused(what, say):
+        got = run("logits", base, "--lora", lora, input="[1]\n")
+        check(f"refused: {what}", got.returncode not in (0, -11, -6) and say in got.stderr, got.stderr.strip()[:200])
+
+    refused("no multipliers", "copy that file")
+    models.write(models.MODELS["qwen2"], os.path.join(work, "qwen2"))
+    shutil.copy(os.path.join(work, "qwen2", "config.json"), lora)
+    refused("another model's multipliers", "it is of a qwen2 model")
+    shutil.copy(os.path.join(work, name, "config.json"), lora)
+
+
 def check_model(name):
     m = models.MODELS[name]
     base, lora = os.path.join(work, name + "-base.gguf"), os.path.join(work, name + "-lora")
@@ -107,6 +121,8 @@ def check_model(name):
     write_adapter(lora, pairs, config, m.get("wrap", ""), dtype, pad=name != "granite")
     done = run("convert", os.path.join(work, name), base, "--type", "f32")
     check(f"{name} converts", done.returncode == 0, done.stderr.strip() if done.returncode else "")
+    if m["kind"] == "falconh1":
+        give_multipliers(name, base, lora)
     rng = np.random.default_rng(7)
     lines = [rng.integers(0, n_tokens, n).tolist() for n in (1, 17, 70)]
     # the engine holds A and B as f16: of files in f32, and of what is folded into B, 11 bits stay

@@ -169,6 +169,8 @@ typedef struct kt__hf_scale {
  * ("blk.attn_q.weight"); 0: nothing. */
 int kt__hf_scales_of(const kt__hf_config *config, const char *name,
                      kt__hf_scale out[KT__HF_MAX_SCALES]);
+/* What of n > 0 stretches a row is in; rows after them count with the last. */
+float kt__hf_scale_of_row(const kt__hf_scale *scales, int n, int64_t row);
 /* Rows of a state's head. */
 int64_t kt__hf_state_rows(const kt__hf_config *config);
 

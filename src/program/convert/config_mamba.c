@@ -106,6 +106,12 @@ static int scale_inputs(const kt__hf_config *c, kt__hf_scale out[KT__HF_MAX_SCAL
     return KT__HF_MAX_SCALES;
 }
 
+float kt__hf_scale_of_row(const kt__hf_scale *scales, int n, int64_t row) {
+    int k = 0;
+    while (k + 1 < n && row >= scales[k].n_rows) row -= scales[k++].n_rows;
+    return scales[k].by;
+}
+
 int kt__hf_scales_of(const kt__hf_config *c, const char *name,
                      kt__hf_scale out[KT__HF_MAX_SCALES]) {
     static const struct {

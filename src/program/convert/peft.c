@@ -22,14 +22,17 @@ typedef struct peft_pair {
     const kt__shard *shard;
     char name[KT__GGUF_MAX_NAME_BYTES + 1]; /* of the tensor adapted, in GGUF */
     kt__change change;
-    float fold; /* B is multiplied by it */
+    float fold;   /* B is multiplied by it, */
+    int n_scales; /* and its rows by what the model's own are multiplied by; 0: nothing */
+    kt__hf_scale scales[KT__HF_MAX_SCALES];
 } peft_pair;
 
 typedef struct peft_reader {
     const kt__peft_model *model;
     kt__hf_archs arch;
-    char *config_path;
+    char *config_path, *base_path;
     json_t *config;
+    kt__hf_config base; /* of a model whose weights have multipliers in GGUF; else zeroed */
     kt__folder folder;
     double alpha; /* the file's one alpha */
     peft_pair *pairs;
@@ -136,6 +139,29 @@ out:
     return status;
 }
 
+/* The model's weights have its multipliers in GGUF, and an adapter's matrices have not: they are in the model's
+ * config.json alone. */
+static kt_status read_multipliers(peft_reader *r, const char *folder) {
+    const kt__convert_notes none = {0};
+    json_t *root;
+    kt_status status;
+    r->base_path = kt__folder_path(folder, "config.json");
+    if (!r->base_path) return kt__fail_nomem(r->err, "a path", strlen(folder));
+    KT__TRY(kt__folder_read_json(r->base_path, MAX_CONFIG, false, &root, r->err));
+    if (!root)
+        return kt__fail_at(r->err, KT_E_UNSUPPORTED, r->base_path, UINT64_MAX,
+                           "an adapter of a %s model needs the multipliers in that model's "
+                           "config.json: copy that file next to adapter_config.json",
+                           r->model->arch);
+    KT__TRY(kt__hf_config_read(root, r->base_path, &none, &r->base, r->err));
+    if (r->base.arch != r->arch)
+        return kt__fail_at(r->err, KT_E_FORMAT, r->base_path, UINT64_MAX,
+                           "it is of a %s model, and the adapter is for a %s model",
+                           r->base.arch_name, r->model->arch);
+out:
+    return status;
+}
+
 /* ---- names ---- */
 
 static kt_status bad_peft_tensor(const peft_reader *r, const kt__shard *shard,
@@ -203,6 +229,15 @@ static kt_status check_half(const peft_reader *r, const kt__shard *shard, const 
     return KT_OK;
 }
 
+/* The multipliers of the rows that an adapter changes: by the name without a layer's number. */
+static void find_scales(const peft_reader *r, peft_pair *pair) {
+    char name[KT__GGUF_MAX_NAME_BYTES + 4];
+    const char *rest = strncmp(pair->name, "blk.", 4) == 0 ? strchr(pair->name + 4, '.') : NULL;
+    if (!r->base.root) return;
+    snprintf(name, sizeof name, "%s%s", rest ? "blk" : "", rest ? rest : pair->name);
+    pair->n_scales = kt__hf_scales_of(&r->base, name, pair->scales);
+}
+
 /* PEFT's scale of the module over the one that the file's alpha gives. */
 static kt_status find_fold(const peft_reader *r, const char *module, peft_pair *pair) {
     double alpha, rank, own = (double)pair->a->shape[0];
@@ -234,6 +269,7 @@ static kt_status add_pair(peft_reader *r, const kt__shard *shard, const kt__st_t
     KT__TRY(check_half(r, shard, half));
     KT__TRY(map_module(r, shard, t, module, pair));
     KT__TRY(find_fold(r, module, pair));
+    find_scales(r, pair);
     r->n++;
 out:
     return status;
@@ -252,7 +288,7 @@ static kt_status list_pairs(peft_reader *r) {
 /* ---- the file ---- */
 
 static bool keeps_bytes(const peft_pair *pair) {
-    return pair->fold == 1.0f;
+    return pair->fold == 1.0f && pair->n_scales == 0;
 }
 
 static void declare_half(kt__gguf_writer *w, const peft_pair *pair, const kt__st_tensor *t,
@@ -312,7 +348,9 @@ static kt_status copy_b(const peft_reader *r, const peft_pair *pair, char **at) 
         }
         float *values = (float *)(void *)out; /* rows of f32 from an aligned start */
         kt__dequantize_row(t->type, raw, (int64_t)n, values);
-        for (size_t k = 0; k < n; k++) values[k] *= pair->fold;
+        float by = pair->fold;
+        if (pair->n_scales) by *= kt__hf_scale_of_row(pair->scales, pair->n_scales, (int64_t)i);
+        for (size_t k = 0; k < n; k++) values[k] *= by;
     }
     *at += kt__align_up((size_t)t->shape[0] * out_row, ALIGNMENT);
     kt__free(raw);
@@ -355,11 +393,8 @@ kt_status kt__peft_read(const char *folder, const kt__peft_model *model, kt__pef
                            "PEFT folders can be read for the architectures that `kentang convert` "
                            "has, and %s is none: give the adapter as GGUF",
                            model->arch);
-    if (r.arch == KT__HF_FALCONH1)
-        return kt__fail_at(err, KT_E_UNSUPPORTED, folder, UINT64_MAX,
-                           "PEFT folders of falcon-h1 are not read: its multipliers are in the "
-                           "model's weights here and not in the adapter's: give it as GGUF");
     KT__TRY(read_peft_config(&r, folder));
+    if (r.arch == KT__HF_FALCONH1) KT__TRY(read_multipliers(&r, folder));
     KT__TRY(kt__folder_open_file(folder, WEIGHTS_NAME, &r.folder, err));
     KT__TRY(list_pairs(&r));
     KT__TRY(write_image(&r, out));
@@ -367,8 +402,10 @@ out:
     if (status != KT_OK) kt__peft_free(out);
     kt__free(r.pairs);
     kt__folder_close(&r.folder);
+    kt__hf_config_free(&r.base);
     json_decref(r.config);
     kt__free(r.config_path);
+    kt__free(r.base_path);
     return status;
 }
 

@@ -256,11 +256,8 @@ static void tile_columns(const kt__planned *t, int64_t n, float *room, float *va
 /* Rows that a multiplier is for. */
 static void scale_rows(const kt__planned *t, int64_t begin, int64_t end, float *values) {
     for (int64_t r = begin; r < end; r++, values += t->n_cols) {
-        int64_t left = r;
-        int k = 0;
-        while (k + 1 < t->n_scales_by && left >= t->scales_by[k].n_rows)
-            left -= t->scales_by[k++].n_rows;
-        for (int64_t i = 0; i < t->n_cols; i++) values[i] *= t->scales_by[k].by;
+        float by = kt__hf_scale_of_row(t->scales_by, t->n_scales_by, r);
+        for (int64_t i = 0; i < t->n_cols; i++) values[i] *= by;
     }
 }
 
