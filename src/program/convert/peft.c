@@ -139,8 +139,8 @@ out:
     return status;
 }
 
-/* The model's weights have its multipliers in GGUF, and an adapter's matrices have not: they are in the model's
- * config.json alone. */
+/* In GGUF the model's multipliers are a part of its weights, of which an adapter's matrices know nothing: they are in
+ * the model's config.json alone. */
 static kt_status read_multipliers(peft_reader *r, const char *folder) {
     const kt__convert_notes none = {0};
     json_t *root;
