@@ -269,10 +269,11 @@ static void call_head(const kt__call_writer *w, uint32_t tool, kt__buf *out) {
         kt__buf_printf(out, "{\"%s\": \"%s\", \"%s\": ", w->f->name_key, name, w->f->args_key);
 }
 
-static void write_head(kt__call_writer *w, const char *tag, uint32_t tool) {
+static void write_head(kt__call_writer *w, const char *tag, const char *end, uint32_t tool) {
     kt__buf head;
     kt__buf_init(&head, 4096);
     kt__buf_puts(&head, tag ? tag : "");
+    kt__buf_puts(&head, end ? end : "");
     call_head(w, tool, &head);
     kt__piece_chars(&w->pieces, head.data, head.len);
     if (head.failed) w->failed = true;
@@ -282,19 +283,26 @@ static void write_head(kt__call_writer *w, const char *tag, uint32_t tool) {
 /* Where calls have no mark, but are the whole answer: calls, or any text that does not begin as
  * one. */
 static void write_calls_or_text(kt__call_writer *w) {
-    const char *tag = w->f->start_tag;
+    const char *tag = w->f->start_tag, *end = w->f->start_end;
     kt__buf_puts(&w->pieces, "{\"any\":[[");
     if (tag) {
         kt__buf_puts(&w->pieces, "{\"any\":[\"\"");
         kt__piece_text(&w->pieces, tag);
+        if (end) {
+            kt__buf_puts(&w->pieces, ",[");
+            kt__piece_text(&w->pieces, tag);
+            kt__piece_text(&w->pieces, end);
+            kt__buf_putc(&w->pieces, ']');
+        }
         kt__buf_puts(&w->pieces, "]}");
     }
     write_calls(w, 0);
     kt__buf_puts(&w->pieces, "],{\"not\":[");
     for (uint32_t i = 0; i < w->rules->tools->n; i++) {
         if (!kt__tool_allowed(&w->rules->choice, i)) continue;
-        write_head(w, NULL, i);
-        if (tag) write_head(w, tag, i);
+        write_head(w, NULL, NULL, i);
+        if (tag) write_head(w, tag, NULL, i);
+        if (end) write_head(w, tag, end, i);
     }
     kt__buf_puts(&w->pieces, "]}]}");
 }

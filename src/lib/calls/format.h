@@ -50,7 +50,8 @@ struct kt__call_format {
     bool cdata;              /* a value may be a CDATA section */
     const char *quote;       /* BARE: around a string */
     bool at_start;           /* a call is all of the answer or nothing */
-    const char *start_tag;   /* at_start: may come before it */
+    const char *start_tag;   /* at_start: may come before it, */
+    const char *start_end;   /* and this next to it, where the tag is around text before the call */
     const char *tagged_call; /* between a name after start_tag and arguments as Python has them */
     bool single;             /* one call an answer */
     kt__call_id_rule id_rule;

@@ -246,6 +246,9 @@ static kt__scan section_head(const kt__call_parser *p, const kt__span *span, siz
         r = kt__scan_literal(span, f->start_tag, at);
         if (r == KT__SCAN_MORE) return r;
         head->tagged = r == KT__SCAN_YES;
+        if (head->tagged && f->start_end &&
+            kt__scan_literal(span, f->start_end, at) == KT__SCAN_MORE)
+            return KT__SCAN_MORE;
         if (head->tagged) head->marked = *at;
     }
     if (!f->array && f->kind != KT__CALLS_PYTHON) return KT__SCAN_YES;
