@@ -209,6 +209,27 @@ static void test_parts_only(void **state) {
     assert_string_equal(text, "user:<image>Hi;");
 }
 
+/* OpenAI's interface has null for the content of a message with calls alone: a template that walks over it gets an
+ * empty text, one that takes null gets null. */
+static void test_null_content(void **state) {
+    (void)state;
+    char text[600];
+    const char *walks =
+        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %};{% endfor %}";
+    const char *takes =
+        "{% for m in messages %}{{ m.content if m.content is not none else 'calls' }};{% endfor %}";
+    const char *refuses =
+        "{% for m in messages %}{{ m.content[0] }}{{ m.content.x.y }}{% endfor %}";
+    const char *calls =
+        "[{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": null}]";
+    assert_int_equal(render_status(walks, calls, text, sizeof text), KT_OK);
+    assert_string_equal(text, "Hi;;");
+    assert_int_equal(render_status(takes, calls, text, sizeof text), KT_OK);
+    assert_string_equal(text, "Hi;calls;");
+    assert_int_equal(render_status(refuses, calls, text, sizeof text), KT_E_TEMPLATE);
+}
+
 /* What the user says is never left out without a word. */
 static void test_lost_text(void **state) {
     (void)state;
@@ -328,10 +349,15 @@ static void test_allocation_failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_origin),        cmocka_unit_test(test_system_is_merged),
-        cmocka_unit_test(test_parts_only),    cmocka_unit_test(test_lost_text),
-        cmocka_unit_test(test_refusals_stay), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_json_requests), cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_system_is_merged),
+        cmocka_unit_test(test_parts_only),
+        cmocka_unit_test(test_null_content),
+        cmocka_unit_test(test_lost_text),
+        cmocka_unit_test(test_refusals_stay),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_json_requests),
+        cmocka_unit_test(test_allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

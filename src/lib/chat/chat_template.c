@@ -30,6 +30,7 @@ typedef struct request {
     const char *json; /* NULL: messages */
     size_t json_len;
     const kt__chat_params *params;
+    bool no_null; /* a content that is null is rendered as an empty text */
 } request;
 
 /* How the system messages at the start of the conversation are handled. */
@@ -294,6 +295,27 @@ static kt_status contents_to_parts(kt__jx *x, kt__jlist *messages) {
     return KT_OK;
 }
 
+/* ---- contents that are null ---- */
+
+static bool has_null_content(const kt__jlist *messages) {
+    for (size_t i = 0; i < messages->n; i++) {
+        const kt__jv *content = kt__jdict_find(messages->items[i].u.d, "content");
+        if (content && content->type == KT__J_NONE) return true;
+    }
+    return false;
+}
+
+static kt_status empty_null_contents(kt__jx *x, kt__jlist *messages) {
+    kt__jv empty;
+    KT__STEP(text_value(x, "", 0, false, &empty));
+    for (size_t i = 0; i < messages->n; i++) {
+        const kt__jv *content = kt__jdict_find(messages->items[i].u.d, "content");
+        if (content && content->type == KT__J_NONE)
+            KT__STEP(set_content(x, messages->items[i], empty));
+    }
+    return KT_OK;
+}
+
 /* ---- one rendering ---- */
 
 typedef struct attempt {
@@ -301,6 +323,7 @@ typedef struct attempt {
     size_t n_system;
     kt__jv system; /* the system messages' text */
     bool merged;   /* SYSTEM_MERGED found a user message */
+    bool has_null; /* a content is null */
     kt__jv last;   /* the content that the answer continues from */
     kt__jlist *messages;
     const kt__jstr *text;
@@ -347,6 +370,8 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode,
     KT__STEP(extra_variables(x, req->params->vars));
     KT__STEP(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
     if (req->params->continue_last) KT__STEP(take_last(a, messages));
+    a->has_null = has_null_content(messages);
+    if (req->no_null) KT__STEP(empty_null_contents(x, messages));
     KT__STEP(trust_roles(x, messages));
     a->n_system = count_system(messages);
     KT__STEP(system_text(x, messages, a->n_system, &a->system));
@@ -455,9 +480,10 @@ static kt_status render_moved(const kt__chat_template *tmpl, const request *req,
     return status;
 }
 
-/* As they are; where the template refuses or drops them, several as one; else in the user's. */
+/* As they are; where the template refuses or drops them, several as one; else in the user's. *has_null: a content
+ * is null. */
 static kt_status render_merging(const kt__chat_template *tmpl, const request *req,
-                                kt__chat_out *out, kt_error *err) {
+                                kt__chat_out *out, bool *has_null, kt_error *err) {
     attempt plain;
     kt_status moved = KT_E_TEMPLATE, status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
     bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
@@ -471,20 +497,33 @@ static kt_status render_merging(const kt__chat_template *tmpl, const request *re
         status = moved;
     else if (status == KT_OK)
         status = give_out(tmpl, &plain, out, err);
+    *has_null = plain.has_null;
     kt__jx_free(&plain.x);
     return status;
 }
 
+/* A message with calls alone has a content of null by OpenAI's interface; a template that walks over contents fails with
+ * it, and is given empty ones. The error stays that of the first rendering. */
+static kt_status render_request(const kt__chat_template *tmpl, request req, kt__chat_out *out,
+                                kt_error *err) {
+    bool has_null;
+    kt_error ignored;
+    kt_status status = render_merging(tmpl, &req, out, &has_null, err);
+    if (status != KT_E_TEMPLATE || !has_null) return status;
+    req.no_null = true;
+    return render_merging(tmpl, &req, out, &has_null, &ignored) == KT_OK ? KT_OK : status;
+}
+
 kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
                           const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
-    const request req = {.messages = messages, .n = n, .params = params};
-    return render_merging(tmpl, &req, out, err);
+    return render_request(tmpl, (request){.messages = messages, .n = n, .params = params}, out,
+                          err);
 }
 
 kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, size_t json_len,
                                const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
-    const request req = {.json = json, .json_len = json_len, .params = params};
-    return render_merging(tmpl, &req, out, err);
+    return render_request(tmpl, (request){.json = json, .json_len = json_len, .params = params},
+                          out, err);
 }
 
 /* ---- the probe, and the whole ---- */

@@ -2,7 +2,7 @@
  *
  * Owns: a parsed template (Jinja, as transformers configures it), rendering it over messages, the
  * rule for system messages that a template refuses or drops, and the form of contents (a text, or
- * parts with a type) that a template reads. Does not know tokens: it says
+ * parts with a type, or no null) that a template reads. Does not know tokens: it says
  * which bytes of the prompt the template wrote, so that the encoder recognises control tokens there
  * and nowhere else. A template is immutable once parsed and may be rendered from any thread, by
  * several at once. */
