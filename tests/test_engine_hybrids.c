@@ -496,7 +496,7 @@ static double drafted_by_own_block(world *w, bool eager, float temperature, int3
 
 static void test_own_block(void **state) {
     (void)state;
-    static const char *const own[] = {"tiny-qwen35-mtp", "tiny-qwen35moe-mtp",
+    static const char *const own[] = {"tiny-qwen35-mtp", "tiny-qwen35moe-mtp", "tiny-qwen3next-mtp",
                                       "tiny-deepseek2-mtp"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         world w;

@@ -156,6 +156,7 @@ static void test_plans_stay_as_they_were(void **state) {
         {"tiny-qwen35moe", 0x33bb64378e7445b1},
         {"tiny-qwen35-mtp", 0x48086b8dcf1867dd},
         {"tiny-qwen35moe-mtp", 0xeb52da0e91b17a64},
+        {"tiny-qwen3next-mtp", 0x5e4882269cde86c1},
         {"tiny-deepseek2-mtp", 0xf3bd78a3db564d4e},
         {"tiny-gemma4-assistant", 0xb80060931af24849},
         {"tiny-gemma4-a-assistant", 0x95cc73cd6e785e01},

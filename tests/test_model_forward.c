@@ -763,6 +763,26 @@ static const fixture_spec specs[] = {
      .ff_shared = 24,
      .n_mtp = 1,
      .mtp_ends = true},
+    {.arch = "qwen3next",
+     .n_layer = 3,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .conv_width = 2,
+     .attention_every = 2,
+     .n_state_key = 2,
+     .n_state_value = 4,
+     .state_dim = 16,
+     .delta_grouped = true,
+     .n_expert = 6,
+     .n_used = 2,
+     .ff_expert = 40,
+     .ff_shared = 24,
+     .n_mtp = 1},
     {.arch = "deepseek2",
      .n_layer = 2,
      .d_model = 32,
@@ -1524,7 +1544,7 @@ static void test_rope_scaling(void **state) {
 }
 
 int main(void) {
-    enum { N = sizeof specs / sizeof specs[0], N_MTP = 3 };
+    enum { N = sizeof specs / sizeof specs[0], N_MTP = 4 };
     int n_mtp = 0;
     struct CMUnitTest tests[N + 11 + N_MTP] = {
         [N + 8] = cmocka_unit_test(test_an_assistant_is_right),

@@ -83,7 +83,7 @@ def none(m, w):
         del w[name]
 
 
-for name in ("qwen35", "qwen35moe"):
+for name in ("qwen3next", "qwen35", "qwen35moe"):
     m = models.MODELS[name]
     w, out, folder, _ = convert(name, m)
     have, keys = values(out)
@@ -108,7 +108,7 @@ _, out, _, _ = convert("without", models.MODELS["qwen35"], none)
 check("a folder without its block", "qwen35.nextn_predict_layers" not in values(out)[1] and answer(out)["text"]
       and "multi-token" not in run("inspect", out).stdout)
 
-for name in ("qwen35", "qwen35moe", "deepseek3"):
+for name in ("qwen3next", "qwen35", "qwen35moe", "deepseek3"):
     check_answers(name + " that agrees", convert(name + "-agrees", deep(name), mtp.agree)[1])
 _, out, _, said = convert("deepseek3", models.MODELS["deepseek3"])
 names = values(out)[0]

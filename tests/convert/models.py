@@ -203,7 +203,7 @@ MODELS |= {
 }
 MODELS |= {
     "qwen3next": spec("Qwen3NextForCausalLM", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e7, pre="qwen2", attends=[2], experts=(6, 2),
-                      ff=64, shared=96, grouped=True, config={
+                      ff=64, shared=96, grouped=True, mtp=True, config={
                           **{k: v for k, v in QWEN35.items() if k not in ("rope_parameters", "attn_output_gate")}, **QWEN35_MOE, **QWEN35_LAYERS,
                           "partial_rotary_factor": 0.25, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}),
 }

@@ -61,7 +61,7 @@ def each_expert(w):
 
 
 def expected(m, w):
-    """{name in the file: f32 array} of the block of a Qwen3.5 folder; norms are stored with one less."""
+    """{name in the file: f32 array} of the block of a folder of Qwen3-Next or Qwen3.5; norms are stored with one less."""
     p, out, b = "mtp.layers.0.", {}, f"blk.{m['layers']}."
     for name, to in INNER.items():
         if p + name in w:
@@ -74,4 +74,7 @@ def expected(m, w):
         half = both.shape[1] // 2
         out[b + "ffn_gate_exps.weight"], out[b + "ffn_up_exps.weight"] = both[:, :half], both[:, half:]
         out[b + "ffn_down_exps.weight"] = w[p + "mlp.experts.down_proj"]
+    n = sum(name.startswith(p + "mlp.experts.") and name.endswith(".up_proj.weight") for name in w)
+    for part in ("gate", "up", "down") if n else ():
+        out[b + f"ffn_{part}_exps.weight"] = np.stack([w[f"{p}mlp.experts.{e}.{part}_proj.weight"] for e in range(n)])
     return out

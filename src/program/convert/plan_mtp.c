@@ -15,7 +15,7 @@ static const char head_to[] = "blk.nextn.shared_head_head.weight";
 static kt_status find_first(const planner *p, const kt__st_tensor **out) {
     char name[MAX_NAME];
     const kt__shard *shard;
-    bool qwen = p->config->arch & KT__HF_QWEN35S;
+    bool qwen = p->config->arch & KT__HF_DELTAS;
     kt__plan_with_layer(qwen ? "mtp.fc.weight" : "layers.eh_proj.weight", p->config->n_layer, name,
                         sizeof name);
     return kt__plan_find_source(p, name, out, &shard);
@@ -24,7 +24,7 @@ static kt_status find_first(const planner *p, const kt__st_tensor **out) {
 kt_status kt__plan_find_mtp(const kt__folder *folder, kt__hf_config *config, kt_error *err) {
     const planner p = {.folder = folder, .config = config, .err = err};
     const kt__st_tensor *first = NULL;
-    if (!(config->arch & (KT__HF_QWEN35S | KT__HF_DEEPSEEK)) ||
+    if (!(config->arch & (KT__HF_DELTAS | KT__HF_DEEPSEEK)) ||
         config->n_layer >= KT__HF_MAX_LAYERS)
         return KT_OK;
     KT__STEP(find_first(&p, &first));

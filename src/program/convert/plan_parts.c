@@ -57,7 +57,7 @@ void kt__plan_source_name(const kt__hf_config *c, const char *from, int64_t laye
                           size_t size) {
     static const char layers[] = "layers.";
     size_t n = sizeof layers - 1;
-    bool own = c->arch & KT__HF_QWEN35S && layer >= c->n_layer && strncmp(from, layers, n) == 0;
+    bool own = c->arch & KT__HF_DELTAS && layer >= c->n_layer && strncmp(from, layers, n) == 0;
     if (own)
         snprintf(out, size, "mtp.layers.%" PRId64 ".%s", layer - c->n_layer, from + n);
     else
