@@ -343,8 +343,11 @@ static void notes_give_way_to_the_prompt(void **state) {
     kt_request *req;
     r = of_messages(&m, 1, bank);
     r.gen.n_predict = 1;
+    r.split = true;
     die_on(kt_engine_submit(engine, &r, &req, &err), &err);
     assert_int_equal(kt_request_learned(req, NULL, 0), 0);
+    assert_non_null(
+        strstr(kt_request_notes(req), "1 correction that the conversation names is not"));
     kt_request_close(req);
     kt__free(text);
 }

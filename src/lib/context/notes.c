@@ -73,9 +73,10 @@ static kt_status summarise_bank(placing *p, kt_error *err) {
 }
 
 static void open_entries(placing *p) {
-    kt__bank_hit hits[KT_NOTES_MAX];
+    kt__bank_hit hits[KT__NOTES_OPENED];
     for (size_t i = 0; i < p->n_texts; i++) {
-        size_t n = kt__bank_find(p->bank, p->texts[i].text, p->texts[i].len, hits, KT_NOTES_MAX);
+        size_t n = kt__bank_find(p->bank, p->texts[i].text, p->texts[i].len, hits,
+                                 KT__NOTES_OPENED);
         for (size_t k = 0; k < n; k++) add_opened(p, i, &hits[k]);
     }
     if (p->n_texts) list_opened(p);
@@ -120,6 +121,7 @@ static kt_status choose_entries(placing *p, size_t tokens, kt_error *err) {
         used += more;
         n++;
     }
+    p->notes->n_left = p->n_opened - n;
     bool failed = note.failed;
     kt__buf_free(&note);
     return failed ? kt__fail_nomem(err, "a note", NOTE_BYTES) : KT_OK;

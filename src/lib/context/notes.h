@@ -22,6 +22,7 @@ typedef struct kt__notes {
     kt_request_params request; /* the conversation with its notes */
     uint64_t ids[KT_NOTES_MAX];
     size_t n;                              /* 0: nothing opened, and request is as it was */
+    size_t n_left;                         /* that opened and got none: no room */
     uint64_t opened[KT__NOTES_OPENED + 1]; /* the entries that open, noted or not */
     size_t n_opened;
     uint64_t asked;      /* the one whose question the user's last message is; 0: none */

@@ -125,6 +125,19 @@ static int32_t note_tokens(const kt_engine *engine) {
     return most < KT__NOTES_TOKENS ? most : KT__NOTES_TOKENS;
 }
 
+/* What is known to be missing is said. */
+static void tell_left(made_prompt *p, int32_t tokens) {
+    kt__buf *said = p->conversation ? &p->conversation->notes : NULL;
+    size_t n = p->notes.n_left;
+    if (!n || !said) return;
+    if (said->len) (void)kt__buf_putc(said, '\n');
+    (void)kt__buf_printf(
+        said,
+        "%zu correction%s that the conversation names %s not in the prompt: at most "
+        "%d are, within %d tokens and the context",
+        n, n == 1 ? "" : "s", n == 1 ? "is" : "are", KT_NOTES_MAX, (int)tokens);
+}
+
 /* With its notes, where it fits with them; and as it is without, where it is kept. */
 static kt_status encode_noted(const kt_engine *engine, const kt_request_params *r, made_prompt *p,
                               int64_t *ns, kt_error *err) {
@@ -136,9 +149,11 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
     kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
                                      err);
     if (status == KT_E_CONTEXT_FULL && p->notes.n) {
+        p->notes.n_left += p->notes.n;
         p->notes.n = 0;
         status = encode_prompt(engine, r, p->conversation, &p->ids, &p->n, ns, err);
     }
+    tell_left(p, bounded.note_tokens);
     if (status != KT_OK || !r->keep) return status;
     const kt__user_text *question = &p->notes.question;
     if (question->text) {
