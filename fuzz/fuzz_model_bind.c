@@ -12,26 +12,76 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-enum { N_SPECS = sizeof specs / sizeof *specs, N_MODELS = N_SPECS + 1, MAX_FILE = 1 << 20 };
+/* Besides those of test_engine_corrupt: one that answers nothing itself, and blocks for multi-token prediction. */
+static const fixture_spec more[] = {
+    {.arch = "gemma4-assistant",
+     .n_layer = 4,
+     .d_model = 32,
+     .d_ff = 32,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .local_head_kv = 1,
+     .local_head_dim = 16,
+     .n_kv_shared = 4,
+     .n_pattern = 4,
+     .n_vocab = 20,
+     .post_norm = true,
+     .qk_norm = true,
+     .tied = true,
+     .window = 16,
+     .d_host = 64},
+    {.arch = "qwen3next",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 32,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_vocab = 20,
+     .qk_norm = true,
+     .conv_width = 2,
+     .attention_every = 2,
+     .n_state_key = 2,
+     .n_state_value = 4,
+     .state_dim = 16,
+     .delta_grouped = true,
+     .n_expert = 3,
+     .n_used = 2,
+     .ff_expert = 16,
+     .ff_shared = 16,
+     .n_mtp = 1},
+    {.arch = "deepseek2",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 32,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_rot = 4,
+     .kv_rank = 24,
+     .head_dim_v = 20,
+     .q_rank = 24,
+     .n_vocab = 20,
+     .n_expert = 4,
+     .n_used = 2,
+     .ff_expert = 16,
+     .ff_shared = 16,
+     .shared_whole = true,
+     .gating = 2,
+     .pick_bias = true,
+     .shares_normed = true,
+     .n_group = 2,
+     .n_group_used = 1,
+     .n_mtp = 1,
+     .mtp_ends = true},
+};
 
-/* Answers nothing itself, and so is not among those of test_engine_corrupt. */
-static const fixture_spec assistant = {.arch = "gemma4-assistant",
-                                       .n_layer = 4,
-                                       .d_model = 32,
-                                       .d_ff = 32,
-                                       .n_head = 2,
-                                       .n_head_kv = 1,
-                                       .head_dim = 16,
-                                       .local_head_kv = 1,
-                                       .local_head_dim = 16,
-                                       .n_kv_shared = 4,
-                                       .n_pattern = 4,
-                                       .n_vocab = 20,
-                                       .post_norm = true,
-                                       .qk_norm = true,
-                                       .tied = true,
-                                       .window = 16,
-                                       .d_host = 64};
+enum {
+    N_SPECS = sizeof specs / sizeof *specs,
+    N_MODELS = N_SPECS + sizeof more / sizeof *more,
+    MAX_FILE = 1 << 20
+};
 
 static struct model_file {
     uint8_t *bytes;
@@ -56,7 +106,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argv;
     snprintf(path, sizeof path, "/tmp/kentang-fuzz-bind-%d.gguf", (int)getpid());
     for (int i = 0; i < N_MODELS; i++) {
-        const fixture_spec *spec = i < N_SPECS ? &specs[i] : &assistant;
+        const fixture_spec *spec = i < N_SPECS ? &specs[i] : &more[i - N_SPECS];
         if (fixture_write(spec, path, &err) != KT_OK) abort();
         read_file(path, &files[i]);
     }
@@ -69,7 +119,7 @@ static void touch_weight(const kt__weight *w, int64_t n_in) {
 }
 
 static void touch(const kt__net *net) {
-    for (int i = 0; i < net->hp.n_layer; i++) {
+    for (int i = 0; i < net->hp.n_layer + (net->mtp != NULL); i++) {
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
             kt__slot_shape s;
             const kt__bound *t = &net->layers[i].t[slot];
