@@ -148,7 +148,8 @@ static void test_what_is_left_out(void **state) {
     (void)state;
     static const char *const sources[][2] = {
         {"{{ '%s' % s }}", "'%'"},
-        {"{{ s|format(1) }}", "'format'"},
+        {"{{ '%d'|format(i) }}", "%s and %%"},
+        {"{{ '%s'|format(a=i) }}", "without names"},
         {"{{ '{:>5}'.format(s) }}", "{:>5}"},
         {"{{ '{!r}'.format(s) }}", "{!r}"},
         {"{{ '{0.x}'.format(o) }}", "{0.x}"},

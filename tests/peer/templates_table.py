@@ -101,6 +101,9 @@ a\r\nb\rc\n
 {{ '{} {}'.format('a') }}
 {{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb\\n'|indent(2, true) }}|{{ 'a\\n\\nb'|indent('> ', blank=true) }}|
 {{ h|safe }} {{ 5|safe|length }} {{ '<i>'|safe + h }} {{ ('<i>'|safe) ~ h }} {{ 5|string + 'a' }}
+{{ '%s-%s%%'|format('a', 5) }} {{ '%s'|format([1, 'x']) }} {{ '%s%s'|format(none, s) }} {{ 'x%%'|format }}
+{{ '%s'|format }}
+{{ 'x'|format(1) }}
 {{ s|upper|lower|title|replace('W', 'w')|reverse }} {{ s|length }} {{ u|length }} {{ u|count }}
 # lists and dictionaries
 {{ l[0] }} {{ l[-1] }} {{ l[9] }}| {{ l['x'] }}| {{ l[1:] }} {{ l[::-1] }} {{ l + [4] }} {{ l * 2 }} {{ (1, 2) + (3,) }}

@@ -1,7 +1,8 @@
-/* "...".format(values): {}, {0} and {name}, and doubled braces. Widths, precisions, conversions and
- * attributes, of which no published template has any, are errors. */
+/* "...".format(values): {}, {0} and {name}, and doubled braces; and the filter "..."|format(values): %s and %%.
+ * Widths, precisions, conversions and attributes, of which no published template has any, are errors. */
 #include <string.h>
 
+#include "jinja/jinja_filter.h"
 #include "jinja/jinja_run.h"
 
 typedef struct formatter {
@@ -71,5 +72,37 @@ kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args, k
         KT__STEP(format_field(&f, fmt, end + 1, close, &sink));
         at = close + 1;
     }
+    return kt__jx_sink_done(x, &sink, out);
+}
+
+/* ---- the filter ---- */
+
+/* What a percent sign and the character after it become. */
+static kt_status percent_field(formatter *f, char c, kt__jsb *sink) {
+    if (c == '%') {
+        kt__jsb_add(sink, "%", 1, true);
+        return KT_OK;
+    }
+    if (c != 's') return kt__jx_fail(f->x, "the filter format knows %%s and %%%%, and no other");
+    if (f->next >= f->args->n_pos) return kt__jx_fail(f->x, "too few values for the format");
+    return kt__jx_add_str(f->x, sink, f->args->pos[f->next++]);
+}
+
+kt_status kt__jf_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    formatter f = {.x = x, .args = args};
+    const kt__jstr *fmt;
+    kt__jsb sink;
+    if (args->n_kw > 0) return kt__jx_fail(x, "the filter format takes values without names");
+    KT__STEP(kt__jx_str(x, v, &fmt));
+    kt__jx_sink(x, &sink);
+    for (size_t at = 0; at < fmt->len;) {
+        size_t end = at;
+        while (end < fmt->len && fmt->data[end] != '%') end++;
+        kt__jsb_add_sub(&sink, fmt, at, end);
+        if (end == fmt->len) break;
+        KT__STEP(percent_field(&f, end + 1 < fmt->len ? fmt->data[end + 1] : 0, &sink));
+        at = end + 2;
+    }
+    if (f.next < args->n_pos) return kt__jx_fail(x, "more values than the format takes");
     return kt__jx_sink_done(x, &sink, out);
 }
