@@ -35,7 +35,7 @@ enum {
     OWN_BY_DEFAULT = 800,
     NEAR_EACH = 2,
     NEAR_MOST = 160,
-    SIBLINGS_MOST = 40,
+    SIBLINGS_MOST = 80,
     WORDINGS = 3, /* of a question, that are trained */
     WORDINGS_SCOPED = 8,
     STACK_BYTES = 4 << 20,

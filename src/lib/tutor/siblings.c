@@ -42,8 +42,8 @@ static kt_status add_sibling(sibling_writer *w, const char *question) {
     return status;
 }
 
-/* One about the subject of samples[i], where it has one; *n counts them. */
-static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
+/* The ask-th about the subject of samples[i], where it has one; *n counts them. */
+static kt_status write_sibling(sibling_writer *w, size_t i, size_t ask, int *n) {
     const kt__sample *s = &w->lesson->samples[i];
     const kt_model *model = w->engine->model;
     char question[QUESTION_BYTES], answer[QUESTION_BYTES], asked[KT__PHRASE_BYTES + 64];
@@ -57,7 +57,7 @@ static kt_status write_sibling(sibling_writer *w, size_t i, int *n) {
     bool in_english = strstr(question, " the ") || strstr(question, " is ") ||
                       strstr(question, " does ") || strncmp(question, "Wh", 2) == 0;
     const char *const *asks = in_english ? english : indonesian;
-    const char *slot = asks[(size_t)*n % N_ASKS], *mark = strstr(slot, "%s");
+    const char *slot = asks[ask % N_ASKS], *mark = strstr(slot, "%s");
     size_t n_ahead = (size_t)(mark - slot);
     memcpy(asked, slot, n_ahead);
     memcpy(asked + n_ahead, question + at, len);
@@ -74,10 +74,14 @@ kt_status kt__siblings_add(kt__lesson *l, kt_engine *engine, const kt__lesson_ow
     kt_status status;
     kt__arena_init(&w.arena, 1 << 14, 1 << 24);
     KT__TRY(kt__frame_find(engine->model, &w.frame, err));
-    for (size_t i = 0; i < n_taught && n < own->n && w.frame.n_ahead > 0; i++) {
-        const kt__sample *s = &l->samples[i];
-        if (s->kind != KT__SAMPLE_CORRECTION || s->use != KT__SAMPLE_DRAWN) continue;
-        KT__TRY(write_sibling(&w, i, &n));
+    if (!w.frame.n_ahead) goto out;
+    for (size_t turn = 0; turn < N_ASKS; turn++) { /* each is asked one before any is asked two */
+        size_t ask = turn;
+        for (size_t i = 0; i < n_taught && n < own->n; i++) {
+            const kt__sample *s = &l->samples[i];
+            if (s->kind != KT__SAMPLE_CORRECTION || s->use != KT__SAMPLE_DRAWN) continue;
+            KT__TRY(write_sibling(&w, i, ask++, &n));
+        }
     }
 out:
     kt__frame_free(&w.frame);
