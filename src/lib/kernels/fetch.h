@@ -10,7 +10,7 @@
 
 typedef struct kt__fetch {
     const uint8_t *near; /* into the first-level cache */
-    const uint8_t *far;  /* into the second-level cache, or NULL */
+    const uint8_t *far;  /* into the second-level cache */
     size_t bytes;        /* of each, as the group has */
 } kt__fetch;
 
@@ -18,7 +18,7 @@ typedef struct kt__fetch {
 KT_INLINE void kt__fetch_lines(const kt__fetch *ahead, size_t first, size_t step) {
     for (size_t i = first; i < ahead->bytes; i += step) {
         __builtin_prefetch(ahead->near + i, 0, 3);
-        if (ahead->far) __builtin_prefetch(ahead->far + i, 0, 2);
+        __builtin_prefetch(ahead->far + i, 0, 2);
     }
 }
 

@@ -29,6 +29,7 @@ KT_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 KT_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 KT_INLINE vi vi_sub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
 KT_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
+KT_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 typedef int32_t vi_s32 __attribute__((vector_size(64)));
 typedef uint32_t vi_u32 __attribute__((vector_size(64)));
@@ -113,6 +114,27 @@ KT_INLINE void vi_transpose4(vi x[4]) {
     x[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+/* column[j] word r = word j of the eight at p + 16 r */
+#define KT_OWN_COLUMNS
+typedef __m256i vi_words;
+KT_INLINE void vi_columns8(const void *p, vi_words column[8]) {
+    /* lane l's dword i is of row 4 i + l: the low halves in order, then the high ones */
+    const vi order = _mm512_setr_epi32(0x00080000, 0x00180010, 0x000a0002, 0x001a0012, 0x000c0004,
+                                       0x001c0014, 0x000e0006, 0x001e0016, 0x00090001, 0x00190011,
+                                       0x000b0003, 0x001b0013, 0x000d0005, 0x001d0015, 0x000f0007,
+                                       0x001f0017);
+    vi x[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) x[i] = vi_load((const uint8_t *)p + 64 * i);
+    vi_transpose4(x);
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        vi halves = _mm512_permutexvar_epi16(order, x[i]);
+        column[2 * i] = _mm512_castsi512_si256(halves);
+        column[2 * i + 1] = _mm512_extracti64x4_epi64(halves, 1);
+    }
+}
+KT_INLINE vi vi_widened(vi_words x) { return _mm512_cvtepu16_epi32(x); }
+KT_INLINE vf vf_of_halves(vi_words x) { return _mm512_cvtph_ps(x); }
+
 KT_INLINE vi vi_cat2(const uint8_t *a, const uint8_t *b) {
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)a);
     return _mm512_inserti64x4(_mm512_castsi256_si512(low),
@@ -194,16 +216,20 @@ KT_INLINE vi vi_reduce(const vi *x) {
     return vi_add(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xdd));
 }
 
-/* out[l] lane i = the sum of 128-bit lane l of x[i] */
-KT_INLINE void vi_reduce_lanes(const vi *x, vi out[4]) {
-    vi q[4];
-    KT_UNROLL for (int i = 0; i < 4; i++) q[i] = vi_quad(x + 4 * i);
+/* out[l] lane 4 i + k = q[i] 128-bit lane l, dword k */
+KT_INLINE void vi_lanes_apart(const vi q[4], vi out[4]) {
     vi a = _mm512_shuffle_i32x4(q[0], q[1], 0x44), b = _mm512_shuffle_i32x4(q[0], q[1], 0xee);
     vi c = _mm512_shuffle_i32x4(q[2], q[3], 0x44), d = _mm512_shuffle_i32x4(q[2], q[3], 0xee);
     out[0] = _mm512_shuffle_i32x4(a, c, 0x88);
     out[1] = _mm512_shuffle_i32x4(a, c, 0xdd);
     out[2] = _mm512_shuffle_i32x4(b, d, 0x88);
     out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
+}
+/* out[l] lane i = the sum of 128-bit lane l of x[i] */
+KT_INLINE void vi_reduce_lanes(const vi *x, vi out[4]) {
+    vi q[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) q[i] = vi_quad(x + 4 * i);
+    vi_lanes_apart(q, out);
 }
 
 /* ---- the contract's 16 lanes ---- */

@@ -53,6 +53,7 @@ KT_INLINE vi vi_sub8(vi a, vi b) {
     return VI(S32(vsubq_s8(S8(a.a), S8(b.a))), S32(vsubq_s8(S8(a.b), S8(b.b))));
 }
 KT_INLINE vi vi_mul(vi a, vi b) { return BOTH_2(VI, vmulq_s32, a, b); }
+KT_INLINE vi vi_max(vi a, vi b) { return BOTH_2(VI, vmaxq_s32, a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 KT_INLINE vi vi_shl(vi x, int n) {
     return VI((int32x4_t)((uint32x4_t)x.a << n), (int32x4_t)((uint32x4_t)x.b << n));
