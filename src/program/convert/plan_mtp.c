@@ -24,8 +24,7 @@ static kt_status find_first(const planner *p, const kt__st_tensor **out) {
 kt_status kt__plan_find_mtp(const kt__folder *folder, kt__hf_config *config, kt_error *err) {
     const planner p = {.folder = folder, .config = config, .err = err};
     const kt__st_tensor *first = NULL;
-    if (!(config->arch & (KT__HF_DELTAS | KT__HF_DEEPSEEK)) ||
-        config->n_layer >= KT__HF_MAX_LAYERS)
+    if (!(config->arch & (KT__HF_DELTAS | KT__HF_DEEPSEEK)) || config->n_layer >= KT__HF_MAX_LAYERS)
         return KT_OK;
     KT__STEP(find_first(&p, &first));
     config->n_mtp = first ? 1 : 0;
