@@ -16,10 +16,10 @@ KT_INLINE vi vi_load_once(const void *p) {
  * last; four blocks lie in the first two, four in the others. Byte `at` of block k of these four, as
  * a word's index for vpermi2w: */
 #define AT(pitch, half, k, at) ((pitch) * ((k) + 4 * (half)) + (at)-64 * (half))
-#define WORD(pitch, half, k, at)                                                         \
-    (AT(pitch, half, k, at) < 64 ? AT(pitch, half, k, at) / 2                            \
-     : half                      ? 32 + (AT(pitch, half, k, at) + 128 - 8 * (pitch)) / 2 \
-                                 : AT(pitch, half, k, at) / 2)
+#define WORD(pitch, half, k, at)                                 \
+    ((half) && AT(pitch, half, k, at) >= 64                      \
+         ? 32 + (AT(pitch, half, k, at) + 128 - 8 * (pitch)) / 2 \
+         : AT(pitch, half, k, at) / 2)
 #define EACH1(pitch, half, at)                                                    \
     WORD(pitch, half, 0, at), WORD(pitch, half, 1, at), WORD(pitch, half, 2, at), \
         WORD(pitch, half, 3, at)
