@@ -22,25 +22,12 @@ count() { # a file, processes, shares, tokens: a line "messages bytes" of each p
         -p aab --ignore-eos --draft-max -1 --temp 0 -c 512 -t 1 --split "$3" --split-least "$least" -n "$4" >"$dir/out" 2>"$dir/err" </dev/null || fail "$preset by $2"
     cat "$1".*
 }
-# On a busy machine a prompt's batch may stop between two layers and be resumed, which is one message more, in either run: the
-# fewest of up to six tries count.
-fewest() { # a file of the fewest so far, one of the last try: becomes the fewest of both
-    [ -f "$1" ] || cp "$2" "$1"
-    paste -d ' ' "$1" "$2" | awk '{ print ($1 < $3 ? $1 : $3), ($2 < $4 ? $2 : $4) }' >"$1.new"
-    mv "$1.new" "$1"
-}
 is_as_planned() { # processes, shares, how near
-    rm -f "$dir/of_few" "$dir/of_many"
-    for attempt in 1 2 3 4 5 6; do
-        count "$dir/few" "$1" "$2" 4 >"$dir/last"
-        fewest "$dir/of_few" "$dir/last"
-        count "$dir/many" "$1" "$2" 24 >"$dir/last"
-        fewest "$dir/of_many" "$dir/last"
-        paste -d ' ' "$dir/of_few" "$dir/of_many" | awk '{ print ($3 - $1) / 20, ($4 - $2) / 20 }' | paste -d ' ' "$dir/planned" - >"$dir/both"
-        awk -v near="$3" 'function far(a, b) { return a > b * (1 + near) || a < b * (1 - near) } far($1, $3) || far($2, $4) { bad = 1 } END { exit bad }' \
-            "$dir/both" && return 0
-    done
-    return 1
+    count "$dir/few" "$1" "$2" 4 >"$dir/of_few"
+    count "$dir/many" "$1" "$2" 24 >"$dir/of_many"
+    paste -d ' ' "$dir/of_few" "$dir/of_many" | awk '{ print ($3 - $1) / 20, ($4 - $2) / 20 }' | paste -d ' ' "$dir/planned" - >"$dir/both"
+    awk -v near="$3" 'function far(a, b) { return a > b * (1 + near) || a < b * (1 - near) } far($1, $3) || far($2, $4) { bad = 1 } END { exit bad }' \
+        "$dir/both"
 }
 # preset, processes, shares, what is divided at least
 while read -r preset n split least; do
