@@ -111,11 +111,14 @@ static void test_activations_are_their_formulas(void **state) {
         double gelu = 0.5 * x * (1.0 + tanh(sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
         assert_true(fabs((double)kt__siluf(f) - silu) <= 1e-6 * fabs(silu));
         assert_true(fabs((double)kt__gelu_tanhf(f) - gelu) <= 1e-6 * fabs(x));
+        double softplus = fmax(x, 0.0) + log1p(exp(-fabs(x)));
+        assert_true(fabs((double)kt__softplusf(f) - softplus) <= 3e-7 * softplus);
     }
+    assert_true(kt__softplusf(-200.0f) == 0.0f && kt__softplusf(200.0f) == 200.0f);
     assert_true(kt__siluf(0.0f) == 0.0f && kt__gelu_tanhf(0.0f) == 0.0f);
     assert_true(kt__siluf(200.0f) == 200.0f && kt__gelu_tanhf(200.0f) == 200.0f);
     assert_true(fabsf(kt__siluf(-200.0f)) < 1e-30f && kt__gelu_tanhf(-200.0f) == 0.0f);
-    assert_true(isnan(kt__siluf(NAN)) && isnan(kt__gelu_tanhf(NAN)));
+    assert_true(isnan(kt__siluf(NAN)) && isnan(kt__gelu_tanhf(NAN)) && isnan(kt__softplusf(NAN)));
 }
 
 static void test_double_math_is_near_libm(void **state) {

@@ -248,11 +248,22 @@ static void test_recurrent(void **state) {
                              gates[1],
                              1,
                              read,
-                             STATE_ROWS};
+                             STATE_ROWS,
+                             NULL};
     kd_ref()->delta(&delta);
     expect_digest("convolutions and gates", 0xd3a93a5dbba29a80u, out, sizeof out);
     expect_digest("a delta net's state", 0xa6197dc8a399fff3u, s, sizeof s);
     expect_digest("what is read of it", 0x07946fa3c858d3c0u, read, sizeof read);
+    kt__delta fading = delta;
+    fading.adds = true;
+    fading.a = taps;
+    fading.beta = x[2];
+    fading.ld_g = STATE_ROWS;
+    kd_ref()->softplus(x[2], N);
+    kd_ref()->delta(&fading);
+    expect_digest("a state of which each number decays by itself", 0x473668ed6d3173c2u, s,
+                  sizeof s);
+    expect_digest("what is read of that", 0x896d1d7daafe26f9u, read, sizeof read);
 }
 
 int main(void) {

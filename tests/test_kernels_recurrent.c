@@ -21,6 +21,21 @@ static void fill(kd_rng *rng, float *x, int n, float scale) {
 
 /* ---- short convolutions, and gates ---- */
 
+static void expect_softplus(const float *x, int n, int c) {
+    float want[MAX_N], got[MAX_N];
+    memcpy(want, x, sizeof want);
+    reference()->softplus(want, n);
+    for (int i = 0; i < n; i++) {
+        double y = log1p(exp((double)x[i]));
+        if (fabs(y - (double)want[i]) > 1e-37 + 3e-7 * y) fail_msg("softplus %d, %d", c, i);
+    }
+    for (const kt__kernels **at = kd_tiers(); *at; at++) {
+        memcpy(got, x, sizeof got);
+        (*at)->softplus(got, n);
+        if (memcmp(want, got, sizeof got) != 0) fail_msg("softplus of %s, %d", (*at)->name, c);
+    }
+}
+
 static void test_conv_and_gate(void **state) {
     (void)state;
     kd_rng rng = {1};
@@ -47,6 +62,7 @@ static void test_conv_and_gate(void **state) {
             if (memcmp(want, got, (size_t)n * sizeof *got) != 0)
                 fail_msg("conv of %s, case %d", (*at)->name, c);
         }
+        expect_softplus(x[1], n, c);
         reference()->sigmoid_mul(x[0], x[1], n, want);
         for (int i = 0; i < n; i++) {
             double y = (double)x[0][i] / (1.0 + exp(-(double)x[1][i]));
@@ -60,11 +76,14 @@ static void test_conv_and_gate(void **state) {
     }
 }
 
-/* ---- delta nets ---- */
+/* ---- delta nets, and both kinds of Mamba ---- */
+
+typedef enum state_kind { TAKES_BACK, ADDS, FADES, KINDS } state_kind;
 
 typedef struct world {
     float q[MAX_TOK * MAX_DIM], k[MAX_TOK * MAX_DIM], v[MAX_TOK * MAX_ROWS];
-    float decay[MAX_TOK], beta[MAX_TOK], before[MAX_ROWS * MAX_DIM];
+    float decay[MAX_TOK], beta[MAX_TOK * MAX_ROWS], before[MAX_ROWS * MAX_DIM];
+    float a[MAX_ROWS * MAX_DIM];
 } world;
 
 static void make_world(kd_rng *rng, world *w, int dim) {
@@ -73,18 +92,20 @@ static void make_world(kd_rng *rng, world *w, int dim) {
     fill(rng, w->k, MAX_TOK * MAX_DIM, length);
     fill(rng, w->v, MAX_TOK * MAX_ROWS, 1.0f);
     fill(rng, w->before, MAX_ROWS * MAX_DIM, 1.0f);
-    for (int t = 0; t < MAX_TOK; t++) {
-        w->decay[t] = (float)kd_below(rng, 1001) * 1e-3f;
-        w->beta[t] = (float)kd_below(rng, 1001) * 1e-3f;
-    }
+    for (int t = 0; t < MAX_TOK; t++) w->decay[t] = (float)kd_below(rng, 1001) * 1e-3f;
+    for (int i = 0; i < MAX_TOK * MAX_ROWS; i++) w->beta[i] = (float)kd_below(rng, 1001) * 1e-3f;
+    for (int i = 0; i < MAX_ROWS * MAX_DIM; i++) w->a[i] = (float)kd_below(rng, 1001) * -0.1f;
 }
 
-static kt__delta delta_of(const world *w, int dim, int n_row, int n_tok, float *s, float *out) {
+static kt__delta delta_of(const world *w, state_kind kind, int dim, int n_row, int n_tok, float *s,
+                          float *out) {
     memcpy(s, w->before, (size_t)(n_row * dim) * sizeof *s);
     return (kt__delta){.s = s,
                        .n_row = n_row,
                        .dim = dim,
                        .n_tok = n_tok,
+                       .adds = kind != TAKES_BACK,
+                       .a = kind == FADES ? w->a : NULL,
                        .q = w->q,
                        .k = w->k,
                        .ld_qk = MAX_DIM,
@@ -92,7 +113,7 @@ static kt__delta delta_of(const world *w, int dim, int n_row, int n_tok, float *
                        .ld_v = MAX_ROWS,
                        .decay = w->decay,
                        .beta = w->beta,
-                       .ld_g = 1,
+                       .ld_g = kind == FADES ? MAX_ROWS : 1,
                        .out = out,
                        .ld_out = MAX_ROWS};
 }
@@ -104,9 +125,12 @@ static void expect_right(const world *w, const kt__delta *d) {
         for (int t = 0; t < d->n_tok; t++) {
             const float *k = w->k + t * MAX_DIM, *q = w->q + t * MAX_DIM;
             double known = 0, out = 0;
-            for (int i = 0; i < d->dim; i++) known += (s[i] *= (double)w->decay[t]) * (double)k[i];
-            double change = (double)w->beta[t] *
-                            ((double)w->v[t * MAX_ROWS + r] - (d->adds ? 0.0 : known));
+            double beta = (double)w->beta[d->a ? t * MAX_ROWS + r : t];
+            for (int i = 0; i < d->dim; i++) {
+                s[i] *= d->a ? exp(beta * (double)w->a[r * d->dim + i]) : (double)w->decay[t];
+                known += s[i] * (double)k[i];
+            }
+            double change = beta * ((double)w->v[t * MAX_ROWS + r] - (d->adds ? 0.0 : known));
             for (int i = 0; i < d->dim; i++) out += (s[i] += (double)k[i] * change) * (double)q[i];
             if (fabs(out - (double)d->out[t * MAX_ROWS + r]) > 1e-4) fail_msg("row %d, %d", r, t);
         }
@@ -122,13 +146,12 @@ static void test_delta(void **state) {
         int dim = 16 * (1 + c % 16), n_row = 1 + c % MAX_ROWS, n_tok = 1 + c % MAX_TOK;
         make_world(&rng, &w, dim);
         memset(out, 0, sizeof out);
-        kt__delta d = delta_of(&w, dim, n_row, n_tok, s[0], out[0]);
-        d.adds = c % 2;
+        state_kind kind = c % KINDS;
+        kt__delta d = delta_of(&w, kind, dim, n_row, n_tok, s[0], out[0]);
         reference()->delta(&d);
         expect_right(&w, &d);
         for (const kt__kernels **at = kd_tiers(); *at; at++) {
-            kt__delta e = delta_of(&w, dim, n_row, n_tok, s[1], out[1]);
-            e.adds = d.adds;
+            kt__delta e = delta_of(&w, kind, dim, n_row, n_tok, s[1], out[1]);
             (*at)->delta(&e);
             if (memcmp(s[0], s[1], (size_t)(n_row * dim) * sizeof **s) != 0 ||
                 memcmp(out[0], out[1], sizeof *out) != 0)
@@ -145,20 +168,22 @@ static void test_delta_by_slices(void **state) {
     static world w;
     static float s[2][MAX_ROWS * MAX_DIM], out[2][MAX_TOK * MAX_ROWS];
     make_world(&rng, &w, DIM);
-    kt__delta d = delta_of(&w, DIM, ROWS, MAX_TOK, s[0], out[0]);
-    reference()->delta(&d);
-    kt__delta e = delta_of(&w, DIM, ROWS, 1, s[1], out[1]);
-    for (int t = 0; t < MAX_TOK; t++) {
-        e.q = w.q + t * MAX_DIM;
-        e.k = w.k + t * MAX_DIM;
-        e.v = w.v + t * MAX_ROWS;
-        e.decay = w.decay + t;
-        e.beta = w.beta + t;
-        e.out = out[1] + t * MAX_ROWS;
-        reference()->delta(&e);
+    for (state_kind kind = TAKES_BACK; kind < KINDS; kind++) {
+        kt__delta d = delta_of(&w, kind, DIM, ROWS, MAX_TOK, s[0], out[0]);
+        reference()->delta(&d);
+        kt__delta e = delta_of(&w, kind, DIM, ROWS, 1, s[1], out[1]);
+        for (int t = 0; t < MAX_TOK; t++) {
+            e.q = w.q + t * MAX_DIM;
+            e.k = w.k + t * MAX_DIM;
+            e.v = w.v + t * MAX_ROWS;
+            e.decay = w.decay + t;
+            e.beta = w.beta + (size_t)t * e.ld_g;
+            e.out = out[1] + t * MAX_ROWS;
+            reference()->delta(&e);
+        }
+        assert_memory_equal(s[0], s[1], sizeof *s);
+        assert_memory_equal(out[0], out[1], sizeof *out);
     }
-    assert_memory_equal(s[0], s[1], sizeof *s);
-    assert_memory_equal(out[0], out[1], sizeof *out);
 }
 
 int main(void) {

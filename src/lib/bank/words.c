@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "jinja/jinja_unicode.h"
@@ -123,14 +124,9 @@ static bool ends_sentence(uint32_t cp) {
 }
 
 /* ASCII in lower case. */
-static bool ends_with(const char *s, size_t len, const char *end) {
-    size_t n = strlen(end);
-    return len > n && !memcmp(s + len - n, end, n);
-}
-
 /* The word without what its language hangs on it, where that can be seen by its letters alone. */
 static size_t stem_of(const char *s, size_t len) {
-    if (len >= NYA_BYTES && ends_with(s, len, "nya")) return len - 3;
+    if (len >= NYA_BYTES && kt__ends_with(s, len, "nya")) return len - 3;
     if (len >= PLURAL_BYTES && s[len - 1] == 's' && s[len - 2] != 's') return len - 1;
     return len;
 }

@@ -57,6 +57,17 @@ float kt__tanhf(float x) {
     return copysignf(t, x);
 }
 
+float kt__softplusf(float x) {
+    float t = kt__expf(-fabsf(x)), z = t / (2.0f + t), w = z * z, twice = z + z;
+    float p = fmaf(KT__LOG1PF_C15, w, KT__LOG1PF_C13);
+    p = fmaf(p, w, KT__LOG1PF_C11);
+    p = fmaf(p, w, KT__LOG1PF_C9);
+    p = fmaf(p, w, KT__LOG1PF_C7);
+    p = fmaf(p, w, KT__LOG1PF_C5);
+    p = fmaf(p, w, KT__LOG1PF_C3);
+    return (x > 0.0f ? x : 0.0f) + fmaf(twice * w, p, twice);
+}
+
 float kt__siluf(float x) {
     return x / (1.0f + kt__expf(-x));
 }

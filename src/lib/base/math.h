@@ -14,6 +14,8 @@
 float kt__expf(float x);
 /* tanh(x) = 1 - 2/(e^{2x}+1), and its series to x^5 for |x| < 0.1. */
 float kt__tanhf(float x);
+/* log(1 + e^x) = max(x, 0) + log(1 + t) with t = e^-|x|, the latter as 2 artanh(t / (2 + t)). */
+float kt__softplusf(float x);
 /* x / (1 + e^-x) */
 float kt__siluf(float x);
 /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): Hendrycks & Gimpel 2016, the tanh form */

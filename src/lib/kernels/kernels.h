@@ -185,7 +185,8 @@ typedef struct kt__conv {
 } kt__conv;
 
 /* Rows of one head's state through tokens in order: for each, s = decay * s; change = beta * (v - s
- * . k); s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. */
+ * . k); s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. With a, each
+ * row has a beta of its own, and s[i] decays by e^(beta * a[i]). */
 typedef struct kt__delta {
     float *s; /* [n_row][dim], read and written; dim a multiple of 16 */
     int n_row, dim, n_tok;
@@ -198,6 +199,8 @@ typedef struct kt__delta {
     size_t ld_g;
     float *out; /* [n_row] at t * ld_out */
     size_t ld_out;
+    const float
+        *a; /* [n_row][dim], with adds: beta is [n_row] at t * ld_g, decay unused; or NULL */
 } kt__delta;
 
 /* ---- the table ---- */
@@ -234,6 +237,8 @@ typedef struct kt__kernels {
     void (*gelu_mul)(const float *gate, const float *up, int n, float *out);
     void (*conv)(const kt__conv *conv);
     void (*delta)(const kt__delta *delta);
+    /* x[i] = log(1 + e^x[i]), in place */
+    void (*softplus)(float *x, int n);
     /* out[i] = x[i] / (1 + exp(-gate[i])); out may be x */
     void (*sigmoid_mul)(const float *x, const float *gate, int n, float *out);
     /* x[i] = cap * tanh(x[i] / cap) */

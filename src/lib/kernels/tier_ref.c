@@ -465,6 +465,7 @@ const kt__kernels kt__kernels_ref = {
     .softcap = ref_softcap,
     .conv = kt__ref_conv,
     .delta = kt__ref_delta,
+    .softplus = kt__ref_softplus,
     .sigmoid_mul = kt__ref_sigmoid_mul,
     .rope_neox = rope_neox,
     .rope_norm = rope_norm,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ending.h"
 #include "base/error.h"
 
 /* The sites from `site` on that a tensor holds: that of a slot of a layer, or one outside them. */
@@ -184,8 +185,8 @@ out:
 static kt_status take_tensor(lora_reader *r, const kt__gguf_tensor *t) {
     char base[KT__GGUF_MAX_NAME_BYTES + 1], other[KT__GGUF_MAX_NAME_BYTES + 1];
     size_t len = t->name.len, tail = strlen(".lora_a");
-    bool is_a = len > tail && memcmp(t->name.s + len - tail, ".lora_a", tail) == 0;
-    bool is_b = len > tail && memcmp(t->name.s + len - tail, ".lora_b", tail) == 0;
+    bool is_a = kt__ends_with(t->name.s, len, ".lora_a");
+    bool is_b = kt__ends_with(t->name.s, len, ".lora_b");
     if (!is_a && !is_b)
         return refuse_tensor(r, t->name.s, "its name ends in neither .lora_a nor .lora_b");
     snprintf(base, sizeof base, "%.*s", (int)(len - tail), t->name.s);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "cli/chat_commands.h"
 #include "term/cli.h"
@@ -35,7 +36,7 @@ static int read_line(kt__chat *c, bool goes_on, char **line) {
 static bool ends_block(char *line) {
     size_t len = strlen(line);
     while (len && (line[len - 1] == ' ' || line[len - 1] == '\t')) len--;
-    if (len < 3 || memcmp(line + len - 3, "\"\"\"", 3) != 0) return false;
+    if (!kt__ends_with(line, len, "\"\"\"")) return false;
     line[len - 3] = '\0';
     return true;
 }

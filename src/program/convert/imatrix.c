@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "base/vec.h"
 
@@ -76,11 +77,6 @@ static kt_status refuse_entry(const char *path, kt__str name, const char *why, k
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "'%.*s' %s", (int)name.len, name.s, why);
 }
 
-static bool ends_with(kt__str s, const char *suffix) {
-    size_t n = strlen(suffix);
-    return s.len > n && memcmp(s.s + s.len - n, suffix, n) == 0;
-}
-
 static kt_status check_numbers(const char *path, const kt__gguf_tensor *t, kt_error *err) {
     if (t->type != 0) return refuse_entry(path, t->name, "is not of type F32", err);
     if (t->ne[1] != 1 || t->ne[2] != 1 || t->ne[3] != 1)
@@ -143,7 +139,8 @@ static kt_status read_open(const char *path, const kt__gguf *g, kt__imatrix *out
     out->n_chunks += n_chunks;
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
-        if (ends_with(t->name, sum_suffix)) KT__TRY(read_entry(path, g, t, out, err));
+        if (kt__ends_with(t->name.s, t->name.len, sum_suffix))
+            KT__TRY(read_entry(path, g, t, out, err));
     }
     if (out->n == 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "holds no importance of any matrix");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "convert/plan_mtp.h"
 #include "convert/plan_parts.h"
@@ -519,9 +520,8 @@ static bool is_shared_key(const planner *p, const char *name) {
 /* A vector that is added after the experts of a layer: neither this format nor its other readers
  * have it. */
 static bool is_bias_after_experts(const planner *p, const char *name) {
-    static const char last[] = ".mlp.experts.bias";
-    size_t len = strlen(name), n = sizeof last - 1;
-    return p->config->arch == KT__HF_NOMICMOE && len >= n && strcmp(name + len - n, last) == 0;
+    return p->config->arch == KT__HF_NOMICMOE &&
+           kt__ends_with(name, strlen(name), ".mlp.experts.bias");
 }
 
 /* Tensors that are not converted, though they have a part in what a model computes. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "convert/vocab.h"
 
@@ -68,7 +69,7 @@ static bool looks_like_control(kt__str s) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         size_t a = strlen(forms[i].begin), b = strlen(forms[i].end);
         if (s.len >= a + b && memcmp(s.s, forms[i].begin, a) == 0 &&
-            memcmp(s.s + s.len - b, forms[i].end, b) == 0)
+            kt__ends_with(s.s, s.len, forms[i].end))
             return true;
     }
     return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "base/json_out.h"
 #include "term/cli.h"
@@ -312,11 +313,6 @@ static void print_special(const kt__gguf_kv *tokens, const kt__gguf_kv *kv) {
     kt__buf_free(&buf);
 }
 
-static bool ends_with(kt__str s, const char *tail) {
-    size_t len = strlen(tail);
-    return s.len >= len && memcmp(s.s + s.len - len, tail, len) == 0;
-}
-
 static void print_tokenizer(const kt__gguf *g) {
     const kt__gguf_kv *tokens = NULL, *types = NULL, *merges = NULL;
     kt__str model = text_of(g, "tokenizer.ggml.model"), pre = text_of(g, "tokenizer.ggml.pre");
@@ -341,7 +337,7 @@ static void print_tokenizer(const kt__gguf *g) {
     for (size_t i = 0; i < kt__gguf_n_kv(g); i++) {
         const kt__gguf_kv *kv = kt__gguf_kv_at(g, i);
         if (!key_starts(kv, "tokenizer.ggml.") || kv->type >= KT__GGUF_STRING) continue;
-        if (ends_with(kv->key, "_token_id")) {
+        if (kt__ends_with(kv->key.s, kv->key.len, "_token_id")) {
             print_special(tokens, kv);
         } else {
             print_kv(kv, strlen("tokenizer.ggml."));

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/ending.h"
 #include "base/error.h"
 #include "term/safe_text.h"
 
 /* ---- remedies ---- */
 
 static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), len = strlen(end);
-    return n >= len && !strcmp(text + n - len, end);
+    return kt__ends_with(text, strlen(text), end);
 }
 
 /* What a person can do about an error of the system, which the message ends with. */
