@@ -123,7 +123,6 @@ static bool ends_sentence(uint32_t cp) {
            cp == 0x201c || cp == 0x201e || cp == 0xbf || cp == 0xa1;
 }
 
-/* ASCII in lower case. */
 /* The word without what its language hangs on it, where that can be seen by its letters alone. */
 static size_t stem_of(const char *s, size_t len) {
     if (len >= NYA_BYTES && kt__ends_with(s, len, "nya")) return len - 3;

@@ -185,8 +185,9 @@ typedef struct kt__conv {
 } kt__conv;
 
 /* Rows of one head's state through tokens in order: for each, s = decay * s; change = beta * (v - s
- * . k); s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. With a, each
- * row has a beta of its own, and s[i] decays by e^(beta * a[i]). */
+ * . k); s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. With a, which
+ * goes with adds, each row has a beta of its own, [n_row] at t * ld_g, and s[i] decays by e^(beta *
+ * a[i]). */
 typedef struct kt__delta {
     float *s; /* [n_row][dim], read and written; dim a multiple of 16 */
     int n_row, dim, n_tok;
@@ -199,8 +200,7 @@ typedef struct kt__delta {
     size_t ld_g;
     float *out; /* [n_row] at t * ld_out */
     size_t ld_out;
-    const float
-        *a; /* [n_row][dim], with adds: beta is [n_row] at t * ld_g, decay unused; or NULL */
+    const float *a; /* [n_row][dim], where decay is unused; or NULL */
 } kt__delta;
 
 /* ---- the table ---- */

@@ -1,5 +1,6 @@
-/* Rows of recurrent heads' states through their segments' tokens, for delta nets and both kinds of Mamba. A state
- * is divided by heads and rows, each of which goes through its segment's tokens in order. */
+/* Rows of recurrent heads' states through their segments' tokens, for delta nets and both kinds of
+ * Mamba. A state is divided by heads and rows, each of which goes through its segment's tokens in
+ * order. */
 #include <string.h>
 
 #include "ops/dev.h"
