@@ -151,7 +151,7 @@ static void see_forced(bench *b, const kt__buf *schema, const kt__jnode *text, k
         const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
                                            .text = schema->data,
                                            .len = schema->len,
-                                           .compact = true,
+                                           .layout = KT__LAYOUT_NONE,
                                            .ordered = ordered};
         kt__grammar *g;
         if (kt__grammar_create(&source, &g, NULL, NULL) != KT_OK) continue;
@@ -213,8 +213,10 @@ static void check_case(bench *b, const kt__jnode *c, kt__arena *arena) {
     const kt__jnode *id = member(c, "id") ? member(c, "id") : member(c, "group");
     kt__buf_init(&schema, MAX_TEXT);
     kt__jnode_write(&schema, member(c, "schema"));
-    const kt__grammar_source source = {
-        .kind = KT__GRAMMAR_SCHEMA, .text = schema.data, .len = schema.len};
+    const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
+                                       .text = schema.data,
+                                       .len = schema.len,
+                                       .layout = KT__LAYOUT_ANY};
     b->n_schemas++;
     b->slowest = 0;
     size_t from = b->masks.n;

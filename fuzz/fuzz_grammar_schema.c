@@ -9,8 +9,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *zero = memchr(data, 0, size);
     size_t len = zero ? (size_t)(zero - data) : size, n = zero ? size - len - 1 : 0, twice = n;
-    const kt__grammar_source source = {
-        .kind = KT__GRAMMAR_SCHEMA, .text = (const char *)data, .len = len};
+    const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
+                                       .text = (const char *)data,
+                                       .len = len,
+                                       .layout = (kt__glayout)(size % 3),
+                                       .closed = size % 2};
     kt__grammar *g;
     kt__refusal why;
     kt__gstate a, b;

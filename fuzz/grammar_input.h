@@ -9,7 +9,8 @@
 static void feed_grammar(kt__grammar_kind kind, const uint8_t *data, size_t size) {
     const uint8_t *zero = memchr(data, 0, size);
     size_t len = zero ? (size_t)(zero - data) : size, n = zero ? size - len - 1 : 0;
-    const kt__grammar_source source = {.kind = kind, .text = (const char *)data, .len = len};
+    const kt__grammar_source source = {
+        .kind = kind, .text = (const char *)data, .len = len, .layout = KT__LAYOUT_ANY};
     kt__grammar *g;
     kt__gstate s;
     char forced[64];

@@ -939,8 +939,8 @@ typedef struct kt_form {
     size_t len; /* of text */
     const char *const *choices;
     size_t n_choices;
-    bool blanks;    /* false; JSON may have white space between its parts: a space, or a line end
-                     * with at most 20 blanks; and integers a fraction of zeros */
+    bool blanks;    /* false; JSON may have white space anywhere between its parts: a space, or a
+                     * line end with at most 20 blanks; and integers a fraction of zeros */
     bool any_order; /* false: an object's properties come in the order of its schema */
     /* The texts before and after it, NULL: none. A control token's name means the token.
      * Before `after`, a body that is not JSON extends as far as it can. */
@@ -954,6 +954,9 @@ typedef struct kt_form {
  * triggers, with another form or the end. So { a schema } alone is an answer in JSON; { a schema,
  * trigger "</think>" } the same after a text that ends so; { forms, trigger "<tool_call>", repeat }
  * calls among free text; { forms, repeat } calls and nothing else.
+ *
+ * Of a JSON Schema an object has declared properties alone, unless the schema says what others may
+ * be (additionalProperties, unevaluatedProperties): a value of such a form is always valid by it.
  *
  * Forms are compiled by the call that submits the request. KT_E_FORMAT: one is malformed;
  * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over
@@ -971,6 +974,10 @@ typedef struct kt_constraint {
      * not taken, but the shortest that is known. Where n_predict is too short for any, it is
      * cut. */
     bool finish_within;
+    /* false; JSON has no white space between its parts, nor have arguments of calls. Else it may have
+     * what models write by themselves: a space after a colon and a comma, or a line for each part
+     * of an object or a list, indented by the same step throughout. */
+    bool compact;
 } kt_constraint;
 
 enum {

@@ -33,7 +33,7 @@ static bool rt_same(const kt__jnode *a, const kt__jnode *b) {
 /* How far the constraint takes the text: its length if it takes all of it and it may end there. */
 static size_t rt_taken(const kt__call_constraint *c, const char *text, size_t len) {
     const kt__grammar_source source = {
-        .kind = KT__GRAMMAR_PIECES, .text = c->text.data, .len = c->text.len, .compact = true};
+        .kind = KT__GRAMMAR_PIECES, .text = c->text.data, .len = c->text.len, .closed = true};
     kt__grammar *g;
     kt__gstate s;
     size_t n = len;

@@ -10,7 +10,8 @@
 
 static inline kt_status compile_text(kt__grammar_kind kind, const char *text, kt__grammar **out,
                                      kt__refusal *why, kt_error *err) {
-    const kt__grammar_source source = {.kind = kind, .text = text, .len = strlen(text)};
+    const kt__grammar_source source = {
+        .kind = kind, .text = text, .len = strlen(text), .layout = KT__LAYOUT_ANY};
     return kt__grammar_create(&source, out, why, err);
 }
 

@@ -81,7 +81,9 @@ static kt__grammar *grammar_of(const kt_form *f) {
                                        .text = f->text,
                                        .len = f->len,
                                        .texts = texts,
-                                       .n_texts = f->n_choices};
+                                       .n_texts = f->n_choices,
+                                       .layout = f->blanks ? KT__LAYOUT_ANY : KT__LAYOUT_USUAL,
+                                       .closed = true};
     MUST(kt__grammar_create(&source, &g, NULL, &err));
     return g;
 }

@@ -191,7 +191,7 @@ static void test_ways_end(void **state) {
         const kt__grammar_source source = {.kind = SCHEMA,
                                            .text = c->schema,
                                            .len = strlen(c->schema),
-                                           .compact = true,
+                                           .layout = KT__LAYOUT_NONE,
                                            .ordered = true};
         kt__grammar *g = NULL;
         kt__gstate s;
@@ -325,11 +325,11 @@ static void test_numbers_end(void **state) {
     };
     uint32_t random = 1;
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
-        for (int compact = 0; compact < 2; compact++) {
+        for (int layout = 0; layout < 3; layout++) {
             const kt__grammar_source source = {.kind = SCHEMA,
                                                .text = schemas[i],
                                                .len = strlen(schemas[i]),
-                                               .compact = compact != 0};
+                                               .layout = (kt__glayout)layout};
             kt__grammar *g;
             assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
             for (int k = 0; k < 60; k++) walk_numbers(g, schemas[i], &random);
@@ -360,7 +360,7 @@ static void test_compact_numbers(void **state) {
         const kt__grammar_source source = {.kind = SCHEMA,
                                            .text = cases[i].schema,
                                            .len = strlen(cases[i].schema),
-                                           .compact = true};
+                                           .layout = KT__LAYOUT_NONE};
         kt__grammar *g;
         assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
         if (fits(g, cases[i].text) != cases[i].fits)

@@ -85,7 +85,7 @@ static void test_choice(void **state) {
 
 static void test_any_object(void **state) {
     (void)state;
-    const kt__grammar_source source = {.kind = KT__GRAMMAR_JSON_OBJECT};
+    const kt__grammar_source source = {.kind = KT__GRAMMAR_JSON_OBJECT, .layout = KT__LAYOUT_ANY};
     kt__grammar *g;
     assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
     assert_true(fits(g, "{}") &&

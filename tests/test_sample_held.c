@@ -272,7 +272,8 @@ static void test_texts(void **state) {
     words *w = *state;
     expect_refused(w, 0, ROW("{", "\"", "a", "\":\"", "b", "\"}"), 6, true);
     expect_refused(w, 0, ROW("{", "<eos>"), 1, false);
-    expect_refused(w, 0, ROW("{", " "), 1, false); /* no white space */
+    expect_refused(w, 0, ROW("{", " ", " "), 2, false); /* one space, and none before an end */
+    expect_refused(w, 0, ROW("{", " ", "}"), 2, false);
     expect_refused(w, 1, ROW("{", " ", "\"", "name", "\"", ":", " "), 7, false);
     expect_refused(w, 1, ROW("{", "\"", "n", "\""), 3, false); /* in the order of the schema */
     expect_refused(w, 2, ROW("x=", "-", "42", "<t>"), 4, true);

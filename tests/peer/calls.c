@@ -69,8 +69,10 @@ static bool is_valid(const kt__tools *tools, const kt__call_text *call, kt__buf 
     if (i == UINT32_MAX) return false;
     kt__buf_init(&schema, 1 << 20);
     kt__jnode_write(&schema, tools->items[i].parameters);
-    kt__grammar_source source = {
-        .kind = KT__GRAMMAR_SCHEMA, .text = schema.data, .len = schema.len};
+    kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
+                                 .text = schema.data,
+                                 .len = schema.len,
+                                 .layout = KT__LAYOUT_ANY};
     if (kt__grammar_create(&source, &g, NULL, NULL) != KT_OK) return false;
     size_t n = json->len;
     kt__grammar_start(g, &s);

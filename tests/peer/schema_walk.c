@@ -50,8 +50,9 @@ static void walk_schema(const char *id, const char *schema, size_t len, uint64_t
         const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
                                            .text = schema,
                                            .len = len,
-                                           .compact = round % 2 == 0,
-                                           .ordered = round % 3 != 2};
+                                           .layout = (kt__glayout)(round % 3),
+                                           .ordered = round % 2 == 0,
+                                           .closed = round % 5 == 0};
         kt__grammar *g;
         kt__refusal why;
         size_t n = 0;

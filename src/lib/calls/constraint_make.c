@@ -392,7 +392,7 @@ static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
 static kt_status try_description(kt__call_writer *w, kt__call_constraint *out, bool *again,
                                  kt_error *err) {
     const kt__grammar_source source = {
-        .kind = KT__GRAMMAR_PIECES, .text = out->text.data, .len = out->text.len};
+        .kind = KT__GRAMMAR_PIECES, .text = out->text.data, .len = out->text.len, .closed = true};
     kt__grammar *g = NULL;
     kt__refusal why = {0};
     *again = false;

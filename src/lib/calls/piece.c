@@ -44,7 +44,7 @@ static void write_ref(kt__buf *out, const kt__jnode *ref, uint32_t tool) {
 }
 
 /* The schema with its references turned; what is data in it stays as it is. */
-static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool, bool closed) {
+static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool) {
     bool array = node->type == KT__JT_ARRAY, begun = false;
     if (!array && node->type != KT__JT_OBJECT) {
         kt__jnode_write(out, node);
@@ -66,27 +66,9 @@ static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool, boo
         else if (is_named(kid, "$ref") && kid->type == KT__JT_STRING)
             write_ref(out, kid, tool);
         else
-            write_schema(out, kid, tool, false);
+            write_schema(out, kid, tool);
     }
-    if (closed) kt__buf_puts(out, begun ? ",\"additionalProperties\":false" : "");
     kt__buf_putc(out, array ? ']' : '}');
-}
-
-/* Only properties say which members there may be, and nothing says that others may come, too. */
-static bool names_all_members(const kt__jnode *schema) {
-    static const char *const others[] = {"additionalProperties",
-                                         "patternProperties",
-                                         "$ref",
-                                         "allOf",
-                                         "anyOf",
-                                         "oneOf",
-                                         "unevaluatedProperties",
-                                         "if",
-                                         "dependentSchemas",
-                                         "dependencies"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (kt__jdoc_member(schema, others[i], strlen(others[i]))) return false;
-    return kt__jdoc_member(schema, "properties", 10) != NULL;
 }
 
 void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool) {
@@ -97,9 +79,9 @@ void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool) {
     } else if (!schema) {
         kt__buf_puts(out, "{\"type\":\"object\",\"maxProperties\":0}");
     } else if (kt__jdoc_member(schema, "type", 4)) {
-        write_schema(out, schema, tool, names_all_members(schema));
+        write_schema(out, schema, tool);
     } else {
-        write_schema(out, schema, tool, names_all_members(schema));
+        write_schema(out, schema, tool);
         out->len--; /* the brace: the arguments are an object even where that is not said */
         kt__buf_puts(out, schema->n > 0 ? ",\"type\":\"object\"}" : "\"type\":\"object\"}");
     }

@@ -25,7 +25,7 @@ enum {
 static kt_status read_schema(kt__grammar *g, const char *text, size_t len, kt__refusal *why,
                              kt_error *err) {
     g->is_json = true;
-    kt_status status = kt__schema_read(&g->schema, &g->t, text, len, why, err);
+    kt_status status = kt__schema_read(&g->schema, &g->t, text, len, g->closed, why, err);
     if (status == KT_OK) status = kt__svalue_init(&g->v, &g->schema, &g->t, why, err);
     if (status == KT_OK) g->root = kt__svalue_node(&g->v, 1);
     return status;
@@ -136,17 +136,16 @@ static kt_status keep_around(kt__grammar *g, const kt__grammar_source *source, k
     return KT_OK;
 }
 
-kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out, kt__refusal *why,
-                             kt_error *err) {
-    kt__refusal unused;
-    kt__refusal *reason = why ? why : &unused;
+static kt_status create_grammar(const kt__grammar_source *source, bool closed, kt__grammar **out,
+                                kt__refusal *reason, kt_error *err) {
     *reason = (kt__refusal){0};
     *out = NULL;
     kt__grammar *g = kt__calloc(1, sizeof *g);
     if (!g) return kt__fail_nomem(err, "a constraint", sizeof *g);
     g->kind = source->kind;
-    g->compact = source->compact;
+    g->layout = source->layout;
     g->ordered = source->ordered;
+    g->closed = closed;
     size_t bytes = POOL_BYTES + 16 * source->len;
     kt_status status;
     KT__TRY(kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err));
@@ -159,6 +158,14 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
 out:
     kt__grammar_free(g);
     return status;
+}
+
+kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out, kt__refusal *why,
+                             kt_error *err) {
+    kt__refusal unused, *reason = why ? why : &unused;
+    kt_status status = create_grammar(source, source->closed, out, reason, err);
+    bool again = status == KT_E_UNSUPPORTED || status == KT_E_LIMIT;
+    return source->closed && again ? create_grammar(source, false, out, reason, err) : status;
 }
 
 void kt__grammar_free(kt__grammar *g) {

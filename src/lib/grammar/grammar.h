@@ -6,12 +6,15 @@
  * owns tables that grow while it is used, up to what was reserved when it was compiled; nothing is
  * allocated afterwards.
  *
- * JSON texts: at each place where white space may be, at most one space, or one line end with at
- * most 20 blanks, or none at all where the source says compact (in pieces: one space after a colon
- * or a comma); none after the end. Members' names are unique, in any order, and at most 1024 bytes;
- * numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
- * fraction 15 digits, or as many as their limits need; nesting is at most 128. Where the content of
- * a string is limited, characters that can mean themselves are not written as \u escapes.
+ * JSON texts: none has white space after its end. KT__LAYOUT_USUAL: at most one space after a colon
+ * or a comma, and, where one is after the bracket that begins a container, before the one that ends
+ * it; or a line for each part of a container, indented by the same step at each level, none, up to
+ * eight spaces or a tab. KT__LAYOUT_ANY: at each place where white space may be, at most one space,
+ * or one line end with at most 20 blanks. Members' names are unique, in any order, and at most 1024
+ * bytes; numbers have at most 40 characters, 34 where something is asked of them, and, except with
+ * KT__LAYOUT_ANY, no fraction where the schema asks for integers, else one of 15 digits, or as many
+ * as their limits need; nesting is at most 128. Where the content of a string is limited, characters
+ * that can mean themselves are not written as \u escapes.
  *
  * A constraint and its states have one user at a time. */
 #ifndef KT_GRAMMAR_GRAMMAR_H
@@ -29,10 +32,11 @@ typedef struct kt__grammar_source {
     /* Bytes that are around it, any ones. A body that is no JSON text goes as far as it can before
      * `after` begins. */
     kt__gtext before, after;
-    /* of JSON: no white space between its parts (in pieces at most one space after a colon or a
-     * comma), and whole numbers without a fraction where the schema asks for integers; members in
-     * the order of the schema */
-    bool compact, ordered;
+    kt__glayout layout; /* of JSON */
+    bool ordered;       /* of JSON: members in the order of the schema */
+    /* Of JSON: objects have no members but declared ones where properties are given and nothing is
+     * said of others; where no text fits that, or it is over a limit, they may have others. */
+    bool closed;
     kt__gmark mark; /* of KT__GRAMMAR_PIECES */
 } kt__grammar_source;
 

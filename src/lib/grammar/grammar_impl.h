@@ -20,7 +20,8 @@ enum { KT__GRAMMAR_LEFT = 8 };
 
 struct kt__grammar {
     kt__grammar_kind kind;
-    bool is_json, compact, ordered;
+    bool is_json, ordered, closed;
+    kt__glayout layout;
     bool is_pieces; /* JSON values among other texts; is_json is true, too */
     char *around;   /* what is before the body, then what is after it */
     size_t n_before, n_after;
@@ -82,10 +83,22 @@ enum {
     KT__FM_ARRAY = 1,
     KT__FM_HASHES = 2, /* values within are hashed */
     KT__FM_UNIQUE = 4, /* items must differ, or it matters whether they do */
-    KT__FM_DEPTH = 8   /* times the depth */
+    KT__FM_LINES = 8,  /* its first part is on a line of its own */
+    KT__FM_ROOMY = 16, /* a space is before its first part */
+    /* The rest of layout.c's business: what a level is indented by, and the containers, this one
+     * included, that have LINES; inherited by what is within. */
+    KT__FM_INDENT = 32,
+    KT__FM_LEVEL = 512,
+    KT__FM_DEPTH = 512 * 32 /* times the depth */
 };
 
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
+/* layout.c: a byte of white space between the parts of JSON, which is not begun where `part` says
+ * that nothing can follow; whether a part may begin with `byte` after that of s->blanks, which is over
+ * then. */
+typedef bool kt__layout_fn(kt__grammar *g, const kt__gstate *s);
+bool kt__layout_blank(kt__grammar *g, kt__gstate *s, uint8_t byte, kt__layout_fn *part);
+bool kt__layout_part(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of what is around the body. */
 bool kt__around_step(kt__grammar *g, kt__gstate *s, uint8_t byte);

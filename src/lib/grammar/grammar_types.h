@@ -23,6 +23,13 @@ typedef enum kt__grammar_kind {
     KT__GRAMMAR_PIECES       /* pieces.h */
 } kt__grammar_kind;
 
+/* The white space between the parts of JSON. */
+typedef enum kt__glayout {
+    KT__LAYOUT_USUAL, /* as models write it: layout.c */
+    KT__LAYOUT_NONE,
+    KT__LAYOUT_ANY /* anywhere, bounded */
+} kt__glayout;
+
 typedef struct kt__grammar kt__grammar;
 
 /* How a vocabulary's tokens spell a fixed text; put NULL: as it is. */

@@ -8,7 +8,6 @@
 enum {
     EMPTY = KT__GPOOL_EMPTY,
     ANY = KT__GPOOL_ANY,
-    LINE = 2, /* blanks from here on follow a line's end */
     MAX_DEPTH = 500,
     STRING_HASH = 3,
     LITERAL_HASH = 13
@@ -128,9 +127,10 @@ static bool append_if_fit(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
     char text[KT__GRAMMAR_NUMBER_CHARS];
     if (to == AFTER_E && !free) return false;
     if (!number_has_room(s, b, free)) return false;
-    if (g->compact && is_odd_integer(to) && kt__svalue_is_integer(&g->v, s->value)) return false;
+    if (g->layout != KT__LAYOUT_ANY && is_odd_integer(to) && kt__svalue_is_integer(&g->v, s->value))
+        return false;
     bool fraction = to == IN_FRACTION || to == AFTER_DOT;
-    if (g->compact && fraction && fraction_ends(g, s, to)) return false;
+    if (g->layout != KT__LAYOUT_ANY && fraction && fraction_ends(g, s, to)) return false;
     if (to == IN_EXPONENT && s->lex == IN_EXPONENT && exponent_ends(s)) return false;
     append_char(s, b);
     s->lex = (uint8_t)to;
@@ -547,7 +547,9 @@ static kt__gid settle_known(kt__grammar *g, kt__gstate *s, kt__gid vec) {
 
 static bool begin_container(kt__grammar *g, kt__gstate *s, kt__gid formula, bool is_array) {
     uint32_t meta = s->frame ? kt__gframe_word(g, s->frame, KT__F_META) : 0;
-    uint32_t depth = meta / KT__FM_DEPTH + 1, flags = meta & KT__FM_HASHES;
+    uint32_t depth = meta / KT__FM_DEPTH + 1;
+    uint32_t flags = meta % KT__FM_DEPTH & ~(KT__FM_INDENT - 1u); /* the layout's */
+    flags |= meta & KT__FM_HASHES;
     if (depth > KT__GRAMMAR_DEPTH) return false;
     if (is_array) flags |= KT__FM_ARRAY;
     if (is_array && kt__svalue_wants_unique(&g->v, formula)) flags |= KT__FM_UNIQUE | KT__FM_HASHES;
@@ -790,33 +792,29 @@ static bool next_item(kt__grammar *g, kt__gstate *s) {
 
 /* ---- between values ---- */
 
-/* One space; or a line end and a few blanks. */
-static bool take_blank(kt__gstate *s, uint8_t b) {
-    if (s->blanks == 0) {
-        s->blanks = b == '\n' ? LINE : 1;
-        return b == '\n' || b == ' ';
-    }
-    return s->blanks >= LINE && b != '\n' && b != '\r' && s->blanks++ < LINE + KT__GRAMMAR_BLANKS;
-}
-
-/* Compact: none, but in calls one space after a colon or a comma, as most models were taught to
- * write them; without it a small model meets tokens that it never saw there. */
-static bool may_take_blank(const kt__grammar *g, const kt__gstate *s, uint8_t b) {
-    if (!g->compact) return s->mode != KT__M_END;
-    bool behind = s->mode == KT__M_VALUE || s->mode == KT__M_KEY;
-    return g->is_pieces && s->frame && behind && b == ' ' && s->blanks == 0;
-}
-
 static bool after_value(kt__grammar *g, kt__gstate *s, uint8_t b) {
     bool is_array = frame_has(g, s, KT__FM_ARRAY);
     if (b == ',') return is_array ? next_item(g, s) : next_member(g, s);
     return b == (is_array ? ']' : '}') && end_container(g, s);
 }
 
+static bool between_step(kt__grammar *g, kt__gstate *s, uint8_t b);
+
+/* Of what can come after white space: a part, or after one the bracket that ends the container. */
+static bool part_can_follow(kt__grammar *g, const kt__gstate *s) {
+    const char *begins = s->mode == KT__M_KEY_OR_END ? "\"" : "\"{[0123456789-ntf";
+    if (s->mode == KT__M_AFTER) begins = frame_has(g, s, KT__FM_ARRAY) ? "]" : "}";
+    for (; *begins; begins++) {
+        kt__gstate next = *s;
+        if (between_step(g, &next, (uint8_t)*begins)) return true;
+    }
+    return false;
+}
+
 static bool between_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     if (b == ' ' || b == '\n' || b == '\t' || b == '\r')
-        return may_take_blank(g, s, b) && take_blank(s, b);
-    s->blanks = 0;
+        return kt__layout_blank(g, s, b, part_can_follow);
+    if (s->blanks && !kt__layout_part(g, s, b)) return false;
     switch (s->mode) {
     case KT__M_VALUE: return begin_value(g, s, b);
     case KT__M_ITEM_OR_END:

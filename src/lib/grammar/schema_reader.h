@@ -21,6 +21,7 @@ typedef struct kt__sreader {
     int draft; /* 4, 6, 7, 2019, 2020; 0: not said */
     kt__sresource *resources;
     uint32_t n_resources;
+    bool closed;   /* objects have declared members alone */
     uint32_t next; /* node to be read next */
     kt__refusal *why;
     kt_error *err;
@@ -52,7 +53,12 @@ uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *k
 
 /* schema_uneval.c: after all nodes were read */
 kt_status kt__sreader_settle_unevaluated(kt__sreader *r);
+/* One more schema that applies to the value of node id. */
+void kt__sreader_apply_also(kt__sreader *r, kt__snode_id id, const kt__snode *more);
 void kt__sprops_sort(kt__sprop *props, uint32_t n); /* by name */
+
+/* schema_close.c: after that, for generation */
+kt_status kt__sreader_close_objects(kt__sreader *r);
 
 /* formats.c: the term of a known format, 0 for an unknown one. */
 kt__gid kt__format_term(kt__terms *t, const char *name, bool *known, char *why, size_t why_cap);

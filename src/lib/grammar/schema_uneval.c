@@ -40,8 +40,7 @@ static kt__snode_id any_value(kt__sreader *r) {
     return kt__sreader_new_node(r, NULL);
 }
 
-/* One more schema that applies to the value of node id. */
-static void apply_also(kt__sreader *r, kt__snode_id id, const kt__snode *more) {
+void kt__sreader_apply_also(kt__sreader *r, kt__snode_id id, const kt__snode *more) {
     kt__snode_id added = kt__sreader_new_node(r, NULL);
     if (!added) return;
     r->s->nodes[added] = *more;
@@ -88,7 +87,7 @@ static void settle_properties(closure *c, kt__snode_id id) {
     kt__snode more = r->s->nodes[any]; /* a fresh one */
     collect_properties(c, &more, any);
     more.additional = rest;
-    apply_also(r, id, &more);
+    kt__sreader_apply_also(r, id, &more);
 }
 
 static void settle_items(closure *c, kt__snode_id id) {
@@ -105,7 +104,7 @@ static void settle_items(closure *c, kt__snode_id id) {
     more.prefix.ids = kt__sreader_alloc(r, n_prefix, sizeof *more.prefix.ids);
     while (more.prefix.ids && more.prefix.n < n_prefix) more.prefix.ids[more.prefix.n++] = any;
     more.items = rest;
-    apply_also(r, id, &more);
+    kt__sreader_apply_also(r, id, &more);
 }
 
 static void settle_node(closure *c, kt__snode_id id) {

@@ -103,7 +103,7 @@ static kt_status make_key(const kt_constraint *what, entry *e, kt_error *err) {
     kt__buf key;
     kt__buf_init(&key, MAX_KEY);
     put_strings(&key, what->triggers, what->n_triggers);
-    put_size(&key, what->repeat); /* finish_within is the answer's own */
+    put_size(&key, what->repeat + what->compact * 2u); /* finish_within is the answer's own */
     for (size_t i = 0; i < what->n_forms; i++) {
         const kt_form *f = &what->forms[i];
         put_size(&key, (size_t)f->kind * 4 + f->blanks * 2u + f->any_order);

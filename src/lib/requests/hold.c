@@ -60,13 +60,14 @@ static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_para
                                   .n_forms = 1,
                                   .triggers = must ? NULL : &h->trigger,
                                   .n_triggers = must ? 0 : 1,
-                                  .repeat = !must && !r->one_call};
+                                  .repeat = !must && !r->one_call,
+                                  .compact = r->constraint.compact};
         return KT_OK;
     }
     form.before = h->calls.trigger;
     h->forms[0] = r->constraint.forms[0];
     h->forms[1] = form;
-    h->made = (kt_constraint){.forms = h->forms, .n_forms = 2};
+    h->made = (kt_constraint){.forms = h->forms, .n_forms = 2, .compact = r->constraint.compact};
     return KT_OK;
 }
 

@@ -70,14 +70,19 @@ static void mark_piece(void *ctx, const char *text, size_t len, kt__buf *out) {
     kt__free(copy);
 }
 
-static kt_status add_form(kt__constraint *c, const kt_form *f, kt_error *err) {
+static kt__glayout layout_of(const kt_form *f, bool compact) {
+    return f->blanks ? KT__LAYOUT_ANY : compact ? KT__LAYOUT_NONE : KT__LAYOUT_USUAL;
+}
+
+static kt_status add_form(kt__constraint *c, const kt_form *f, bool compact, kt_error *err) {
     kt_status status;
     kt__gtext *choices = NULL;
     kt__buf before = {0}, after = {0};
     kt__grammar_source s = {.text = f->text,
                             .len = f->len,
-                            .compact = !f->blanks,
+                            .layout = layout_of(f, compact),
                             .ordered = !f->any_order,
+                            .closed = true,
                             .mark = {mark_piece, (void *)c->vocab}};
     KT__TRY(check_sizes(f, err));
     KT__TRY(read_kind(f, &s, err));
@@ -111,7 +116,7 @@ static kt_status add_forms(kt__constraint *c, const kt_constraint *what, kt_erro
         return kt__fail(err, KT_E_LIMIT, "%zu forms, expected 1 to %d", what->n_forms,
                         (int)KT__FORMS_MAX);
     for (size_t i = 0; status == KT_OK && i < what->n_forms; i++) {
-        status = add_form(c, &what->forms[i], err);
+        status = add_form(c, &what->forms[i], what->compact, err);
         if (status != KT_OK) place_error(what, i, err);
     }
     return status;

@@ -229,7 +229,8 @@ static int check_all(checker *c, const schema_opts *opts, const char *file) {
     size_t len = 0;
     if (kt__cli_read_file(file, MAX_FILE_BYTES, &text, &len, &err) != KT_OK)
         return kt__cli_fail("schema", &err);
-    kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA, .text = text, .len = len};
+    kt__grammar_source source = {
+        .kind = KT__GRAMMAR_SCHEMA, .text = text, .len = len, .layout = KT__LAYOUT_ANY};
     if (opts->grammar) source.kind = KT__GRAMMAR_GBNF;
     if (opts->regex) {
         source.kind = KT__GRAMMAR_REGEX;

@@ -33,6 +33,11 @@ static const kt__opt table[] = {
      .at = AT(choices),
      .arg = "TEXT",
      .help = "the answer is this text; repeated: one of these"},
+    {.name = "compact-json",
+     .kind = KT__OPT_ON,
+     .at = AT(compact),
+     .help = "JSON has no white space between its parts; by default it has what models write by "
+             "themselves"},
 };
 
 kt__opt_group kt__constraint_opts_group(kt__constraint_opts *opts) {
@@ -76,7 +81,8 @@ kt_status kt__constraint_opts_finish(kt__constraint_opts *opts, kt_constraint *o
         return kt__fail(err, KT_E_ARG,
                         "give one of --json-schema, --grammar, --regex and --choice");
     kt_status status = read_form(opts, err);
-    if (status == KT_OK) *out = (kt_constraint){.forms = &opts->form, .n_forms = 1};
+    if (status == KT_OK)
+        *out = (kt_constraint){.forms = &opts->form, .n_forms = 1, .compact = opts->compact};
     return status;
 }
 

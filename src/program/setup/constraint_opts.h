@@ -11,6 +11,7 @@
 typedef struct kt__constraint_opts {
     const char *schema, *grammar, *regex;
     kt__opt_texts choices;
+    bool compact;
     kt_form form;
     char *text; /* heap: a file's */
 } kt__constraint_opts;

@@ -33,6 +33,7 @@ static const field fields[] = {
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
     {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
+    {"compact_json", BOOL, AT(req.constraint.compact), 0, 0},
     {"priority", INT, AT(req.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
 };
 
