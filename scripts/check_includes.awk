@@ -16,9 +16,9 @@ BEGIN {
     }
 }
 
-# ROOM/NAME of src/lib/ROOM/NAME and src/program/ROOM/NAME
+# ROOM/NAME of src/lib/ROOM/NAME, src/program/ROOM/NAME and src/program/server/ROOM/NAME
 function name_of(path) {
-    sub(/^src\/(lib|program)\//, "", path)
+    sub(/^src\/(lib|program\/server|program)\//, "", path)
     return path
 }
 

@@ -97,7 +97,7 @@ const encoders = [
 ];
 
 // The rows of synth_presets.def as objects of numbers.
-const presets = Object.fromEntries(fs.readFileSync(path.join(root, "src/program/lab/synth_presets.def"), "utf8").split("\nX(").slice(1)
+const presets = Object.fromEntries(fs.readFileSync(path.join(root, "src/program/synth/synth_presets.def"), "utf8").split("\nX(").slice(1)
     .map((row) => [/\.name = "([^"]+)"/.exec(row)[1], Object.fromEntries([...row.matchAll(/\.(\w+) = (0x[0-9a-f]+|[\d.e+-]+f?|true|"[^"]*")/g)]
         .map(([, key, value]) => [key, value === "true" ? 1 : value[0] === '"' ? value.slice(1, -1) : value.startsWith("0x") ? BigInt(value) : parseFloat(value)]))]));
 

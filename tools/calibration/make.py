@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make.py >src/program/lab/calibration.txt: the text that models are calibrated with where no other is given.
+"""make.py >src/program/make/calibration.txt: the text that models are calibrated with where no other is given.
 
 All of it is this project's own: prose.txt here, dialogues of the demo model's corpus, the documentation, code, JSON. English and
 Indonesian, half each where it is prose. Same tree, same bytes."""

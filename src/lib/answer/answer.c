@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "context/stage.h"
-#include "context/text.h"
+#include "context/model_sampler.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
@@ -32,7 +32,8 @@ static kt_status make_sampler(kt__answer *a, const kt_gen_params *params, uint32
         .choice = choice,
         .scratch = engine->scratch,
     };
-    kt_status status = kt__text_sampler(engine->model, &params->sampling, &setup, &a->sampler, err);
+    kt_status status = kt__model_sampler(engine->model, &params->sampling, &setup, &a->sampler,
+                                         err);
     if (status == KT_OK) a->seed = kt__sampler_seed(a->sampler);
     return status;
 }

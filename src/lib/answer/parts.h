@@ -5,7 +5,7 @@
 #ifndef KT_ANSWER_PARTS_H
 #define KT_ANSWER_PARTS_H
 
-#include "context/conversation.h"
+#include "prompt/conversation.h"
 
 typedef struct kt__parts kt__parts;
 

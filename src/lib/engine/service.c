@@ -9,14 +9,14 @@
 #include "base/thread.h"
 #include "requests/events.h"
 #include "requests/inbox.h"
-#include "context/notes.h"
+#include "prompt/notes.h"
 #include "context/model.h"
 #include "sched/sched.h"
 #include "requests/shorten.h"
 #include "context/stage.h"
 #include "requests/submit.h"
-#include "context/conversation.h"
-#include "context/text.h"
+#include "prompt/conversation.h"
+#include "prompt/text.h"
 
 enum {
     DRIVEN_LOOK_MS = 200, /* how long a reader waits for the driver before it looks again */

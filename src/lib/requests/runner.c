@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "answer/batch.h"
-#include "context/snapshots.h"
+#include "prompt/snapshots.h"
 #include "requests/stored.h"
 #include "requests/speculator.h"
 #include "context/stage.h"

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "context/text.h"
+#include "prompt/text.h"
 
 /* A conversation, and what is kept of it. */
 typedef struct shortening {

@@ -4,7 +4,7 @@
 #ifndef KT_REQUESTS_SHORTEN_H
 #define KT_REQUESTS_SHORTEN_H
 
-#include "context/conversation.h"
+#include "prompt/conversation.h"
 
 /* The prompt's ids, for kt__free, of a request with messages and kt_request_params.shorten; ns: as of
  * kt__text_encode_prompt. Where nothing has to go it is the prompt as it is. KT_E_CONTEXT_FULL: the

@@ -1,7 +1,7 @@
 #include "requests/stored.h"
 
 #include "context/model.h"
-#include "context/snapshots.h"
+#include "prompt/snapshots.h"
 #include "kv/ends.h"
 
 bool kt__stored_is_used(const kt_engine *engine) {

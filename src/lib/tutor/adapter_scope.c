@@ -2,7 +2,7 @@
 
 #include "bank/bank.h"
 #include "context/adapter.h"
-#include "context/user_texts.h"
+#include "prompt/user_texts.h"
 
 enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30 };
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/framer.h"
-#include "curl/curl_lib.h"
+#include "net/curl_lib.h"
 #include "mcp/json_read.h"
 #include "mcp/link.h"
 #include "mcp/param_headers.h"

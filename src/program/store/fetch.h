@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "curl/curl_lib.h"
+#include "net/curl_lib.h"
 
 /* An address of a hub or a file; one that a redirection leads to, which may be signed; a header. */
 enum { KT__FETCH_URL = 4096, KT__FETCH_ADDRESS = 16384 + 8, KT__FETCH_TAG = 256 };

@@ -1,0 +1,42 @@
+/* Notes: corrections that enter a prompt.
+ *
+ * Owns: the answer to a question for what was learned; which entries of a bank a conversation opens,
+ * which of these it gets, within how many tokens, and where: before the user's message that opened
+ * each first. So the prompt of a longer conversation begins with that of a shorter
+ * one, and what was computed of it stays valid. A pure function of the conversation, the bank and the
+ * vocabulary. Any thread. */
+#ifndef KT_PROMPT_NOTES_H
+#define KT_PROMPT_NOTES_H
+
+#include "base/arena.h"
+#include "context/types.h"
+#include "prompt/user_texts.h"
+
+enum {
+    KT__NOTES_TOKENS = 512,
+    KT__NOTES_OPENED = 64 /* entries that a conversation opens, at most */
+};
+
+typedef struct kt__notes {
+    kt__arena arena;           /* of what request points to */
+    kt_request_params request; /* the conversation with its notes */
+    uint64_t ids[KT_NOTES_MAX];
+    size_t n;                              /* 0: nothing opened, and request is as it was */
+    size_t n_left;                         /* that opened and got none: no room */
+    uint64_t opened[KT__NOTES_OPENED + 1]; /* the entries that open, noted or not */
+    size_t n_opened;
+    uint64_t asked;      /* the one whose question the user's last message is; 0: none */
+    const char *summary; /* [n_summary] answers a question for what was learned; NULL: it is none */
+    size_t n_summary;
+    uint64_t summary_ids[KT_NOTES_MAX]; /* [n_listed] that are in it */
+    size_t n_listed;
+    kt__user_text question; /* what its user said last, if it is kept; text NULL: nothing */
+} kt__notes;
+
+/* For kt__notes_free in any case; what question points to lasts as long. Without a conversation or a
+ * bank there are none. */
+kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_request_params *request,
+                          kt_error *err) KT_CHECKED;
+void kt__notes_free(kt__notes *notes);
+
+#endif
