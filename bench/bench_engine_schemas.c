@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/tools_impl.h"
 #include "grammar/grammar.h"
 #include "grammar/json_doc.h"

@@ -14,7 +14,7 @@
 #include "kv/kv.h"
 #include "kv/f16_copies.h"
 #include "measure/bench_streams.h"
-#include "measure/percentile.h"
+#include "measure/figures.h"
 #include "synth/synth.h"
 
 enum { ROUNDS = 4, MAX_STEPS = 4096, TURN = 64 };

@@ -2,10 +2,10 @@
  * servers, an expression. */
 #include <string.h>
 
-#include "agent/calc.h"
-#include "agent/tool_text.h"
-#include "mcp/json_read.h"
-#include "mcp/param_headers.h"
+#include "agent/builtin.h"
+#include "agent/toolbox.h"
+#include "mcp/rpc.h"
+#include "mcp/link.h"
 #include "mcp/servers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context/adapter_message.h"
-#include "context/demo.h"
+#include "context/adapter.h"
+#include "context/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "context/adapter.h"
-#include "context/demo.h"
+#include "context/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * said is JSON, a line each. */
 #include <string.h>
 
-#include "mcp/json_read.h"
+#include "mcp/rpc.h"
 #include "mcp/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "services/multipart.h"
+#include "services/batch_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* libFuzzer: any bytes as an adapter that a training goes on from, and as a file of replay. */
 #include <stdlib.h>
 
-#include "context/demo.h"
-#include "tutor/own_replay.h"
+#include "context/model.h"
+#include "tutor/own_answers.h"
 #include "learn/factors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

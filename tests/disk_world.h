@@ -13,7 +13,6 @@
 
 #include "kv/disk.h"
 #include "kv/disk_evict.h"
-#include "kv/disk_name.h"
 
 /* 4 KiB a block */
 static const kt__kv_shape disk_shape = {

@@ -8,10 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/le.h"
-#include "base/siphash.h"
-#include "base/vec.h"
+#include "base/buf.h"
 
 static void test_little_endian(void **state) {
     (void)state;

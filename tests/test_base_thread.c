@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
-#include "base/ticket.h"
 
 typedef struct seen {
     sigset_t mask;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "context/demo.h"
+#include "context/model.h"
 #include "context/types.h"
 
 static char path[64];

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "convert/json_file.h"
-#include "convert/json_numbers.h"
 
 static kt_error err;
 

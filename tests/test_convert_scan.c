@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "convert/json_file.h"
-#include "convert/json_scan.h"
 #include "convert/sentencepiece.h"
 #include "convert/vocab.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cli_process.h"
-#include "context/scope.h"
+#include "context/kv_binding.h"
 #include "support.h"
 
 enum { LONG_PROMPT = KT__BLAS_MIN_TOK + 44 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "context/scope.h"
+#include "context/kv_binding.h"
 #include "requests_world.h"
 #include "support.h"
 

@@ -14,8 +14,6 @@
 
 #include "host/limits.h"
 #include "host/affinity.h"
-#include "host/cores.h"
-#include "host/heat.h"
 #include "host/noise.h"
 
 static char root[64];

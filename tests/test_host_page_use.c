@@ -14,9 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/page_use.h"
 #include "host/pages.h"
-#include "host/relay.h"
 
 enum { FILE_BYTES = 48 << 20 };
 

@@ -12,7 +12,7 @@
 #include "kernels/dispatch.h"
 #include "learn/loss.h"
 #include "learn/pass.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 #include "plain_forward.h"
 
 enum { LEN_A = 23, LEN_B = 31, N_TOK = LEN_A + LEN_B, RANK = 3, TRIED = 5, N_LAYER_MAX = 8 };

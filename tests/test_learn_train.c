@@ -11,7 +11,7 @@
 
 #include "fault_alloc.h"
 #include "kernels/dispatch.h"
-#include "learn/adam.h"
+#include "learn/train.h"
 #include "learn/gate.h"
 #include "learn/learn.h"
 #include "learn/learner.h"

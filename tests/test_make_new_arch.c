@@ -14,7 +14,7 @@
 #include "convert_folder.h"
 #include "synth/synth.h"
 #include "synth/synth_lora.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 #include "model/net.h"
 
 static char dir[] = "/tmp/kt_new_arch_XXXXXX";

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "synth/synth.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 #include "model/net.h"
 
 static kt_error err;

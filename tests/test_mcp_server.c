@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "mcp/json_read.h"
+#include "mcp/rpc.h"
 #include "mcp/server.h"
 
 #define META                                                                 \

@@ -11,7 +11,6 @@
 
 #include "measure/html.h"
 #include "measure/plot.h"
-#include "measure/plot_scale.h"
 #include "measure/report_page.h"
 #include "xml_check.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/f16.h"
 #include "lora_bytes.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 #include "model_fixture.h"
 
 enum { MODEL = 32, FF = 48, HEADS = 4, KV_HEADS = 2, HEAD = 8 };

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "dialects/batches.h"
-#include "services/multipart.h"
+#include "services/batch_store.h"
 #include "serve_reply.h"
 
 static char dir[64], setting[96];

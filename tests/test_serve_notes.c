@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "serve_reply.h"
-#include "setup/note_probe.h"
+#include "setup/learn_config.h"
 
 #define ANNA "Authorization: Bearer aaaaaaaaaaaaaaaaaaaa\r\n"
 #define BERT "Authorization: Bearer bbbbbbbbbbbbbbbbbbbb\r\n"

@@ -16,7 +16,6 @@
 #include "setup/config.h"
 #include "base/framer.h"
 #include "services/access.h"
-#include "services/keys.h"
 #include "setup/toml.h"
 
 /* ---- framer ---- */

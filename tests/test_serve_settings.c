@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <sched.h>
 
-#include "setup/step_threads.h"
+#include "setup/tuned.h"
 #include "serve_reply.h"
 
 #define ASK "{\"prompt\":\"A cat\",\"max_tokens\":8,\"temperature\":0"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "convert/role.h"
+#include "convert/planned.h"
 #include "gguf/gguf.h"
 /* the program is no library: its planning is compiled into this test */
 #include "synth/synth_fill.c"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "term/cells.h"
+#include "term/safe_text.h"
 #include "term/markdown.h"
 
 /* What comes out when text goes in by pieces of `piece` bytes. */

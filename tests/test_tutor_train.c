@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "tutor/own_replay.h"
+#include "tutor/own_answers.h"
 #include "tutor/served.h"
 #include "base/files.h"
 #include "support.h"

@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "heap_watch.h"
 #include "wire/wire.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "context/join.h"
 
 enum { PASSES = 2 };

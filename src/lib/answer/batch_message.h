@@ -6,7 +6,7 @@
 #define KT_ANSWER_BATCH_MESSAGE_H
 
 #include "answer/batch.h"
-#include "context/adapter_message.h"
+#include "context/adapter.h"
 
 /* Whether others have a part of this pass: not of a draft model's. */
 bool kt__batch_is_divided(const kt_engine *engine, const kt__batch_run *run);

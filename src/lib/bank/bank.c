@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "bank/bank_state.h"
 
 enum {

@@ -27,4 +27,17 @@ bool kt__buf_printf(kt__buf *buf, const char *fmt, ...) __attribute__((format(pr
  * NULL: no memory. */
 char *kt__buf_take(kt__buf *buf, size_t *len);
 
+/* Growing arrays.
+ *
+ * Owns: the rule by which an array's memory grows. The array, its length and its capacity are the
+ * caller's; it starts as NULL and 0 and is released by kt__free. One user at a time. */
+
+/* Makes room for `need` items in all, where `items` is a pointer variable and `cap` a size_t that
+ * holds how many fit. false: no memory, and the array is as it was. A capacity doubles, so n
+ * appends cost O(n). */
+#define kt__vec_reserve(items, cap, need) \
+    kt__vec_reserve_bytes((void *)&(items), &(cap), (need), sizeof *(items))
+
+bool kt__vec_reserve_bytes(void *items, size_t *cap, size_t need, size_t item_bytes);
+
 #endif

@@ -7,6 +7,8 @@
 
 #include <kentang.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -28,5 +30,21 @@ kt_status kt__files_read(const char *path, kt__buf *out, kt_error *err) KT_CHECK
 kt_status kt__files_copy(const char *from, const char *to, kt_error *err) KT_CHECKED;
 /* A folder with what is in it, at most four folders deep; what is not there is removed already. */
 kt_status kt__files_remove_tree(const char *dir, kt_error *err) KT_CHECKED;
+
+/* Whole reads and writes of descriptors.
+ *
+ * Owns: continuing after a short or interrupted call; what a replaced file needs besides. Any
+ * thread. */
+
+/* All n bytes; false with errno. */
+bool kt__fd_write(int fd, const void *data, size_t n);
+bool kt__fd_write_at(int fd, const void *data, size_t n, uint64_t at);
+/* All n bytes; false where the file is shorter (errno 0) or cannot be read. */
+bool kt__fd_read_at(int fd, void *data, size_t n, uint64_t at);
+/* Makes a name in the path's folder durable: after a rename. A folder that cannot be opened or made
+ * durable is passed over: the file itself is good. */
+void kt__sync_folder_of(const char *path);
+/* Both are there, and the same. */
+bool kt__same_file(const char *a, const char *b);
 
 #endif

@@ -33,4 +33,13 @@ kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n);
 /* The digest as bytes, in the order that files have them. */
 void kt__digest_bytes(kt__digest digest, uint8_t out[32]);
 
+/* SipHash (Aumasson and Bernstein 2012): 2-4 with 128 bits of output, and 1-3 with 64.
+ *
+ * Owns: a hash of bytes under a secret key: without the key, a value can neither be predicted nor
+ * aimed at. For fingerprints without a key there is base/hash.h, which is faster. Any thread. */
+
+void kt__siphash128(const uint64_t key[2], const void *data, size_t n, uint64_t out[2]);
+/* SipHash-1-3, for tables in memory: of short keys a fraction of the time. */
+uint64_t kt__siphash_quick(const uint64_t key[2], const void *data, size_t n);
+
 #endif

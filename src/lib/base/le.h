@@ -26,4 +26,15 @@ static inline uint64_t kt__le_get64(const uint8_t *in) {
     return kt__le_get32(in) | (uint64_t)kt__le_get32(in + 4) << 32;
 }
 
+/* Hexadecimal digits.
+ *
+ * Owns: the value of one. Any thread. */
+
+/* Of either case; -1: it is none. */
+static inline int kt__hex_digit(int c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Decodes one character of s[len], len >= 1. Returns its length 1..4, or 0 where s does not begin a
  * valid character (invalid or incomplete). */
@@ -19,5 +20,15 @@ size_t kt__utf8_incomplete_tail(const char *s, size_t len);
 /* What could move a terminal's cursor, change its colours or reorder its text: C0 and C1 controls,
  * DEL, line and paragraph separators, bidirectional controls, the byte order mark. */
 bool kt__utf8_steers_terminal(uint32_t cp);
+
+/* How a text ends.
+ *
+ * Owns: the comparison of a text's last bytes. Any thread. */
+
+/* A text that is its end alone does, too. */
+static inline bool kt__ends_with(const char *s, size_t len, const char *end) {
+    size_t n = strlen(end);
+    return len >= n && memcmp(s + len - n, end, n) == 0;
+}
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/constraint_impl.h"
 #include "calls/scan.h"
 #include "grammar/grammar.h"

@@ -1,5 +1,5 @@
 /* Objects and lists as elements within elements: <key>value</key>, <item>value</item>. */
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/parser_impl.h"
 
 enum { MAX_NEST = 32 };

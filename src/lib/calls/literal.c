@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 enum { L_VALUE, L_VALUE_OR_END, L_KEY_OR_END, L_COLON, L_AFTER, L_STRING, L_DONE };

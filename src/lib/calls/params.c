@@ -1,7 +1,7 @@
 /* Arguments between tags, as Python has them, and as Gemma has them: pieces for each parameter. */
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/constraint_impl.h"
 
 enum { MAX_NEST = 8 };

@@ -1,7 +1,7 @@
 /* Pieces as text, and the schemas that they refer to. */
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/constraint_impl.h"
 
 /* ---- pieces ---- */

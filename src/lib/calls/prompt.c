@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/format.h"
 #include "calls/tools_impl.h"
 #include "calls/write.h"

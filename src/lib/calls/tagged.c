@@ -1,4 +1,4 @@
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "calls/parser_impl.h"
 

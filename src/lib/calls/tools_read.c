@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/tools_impl.h"
 
 enum { MAX_JSON_BYTES = 4 << 20 };

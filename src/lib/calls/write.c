@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "calls/format.h"
 #include "calls/tools_impl.h"
 

@@ -1,6 +1,7 @@
 /* kt_ctx: kernels, threads, log and memory budget. */
 #include "context/ctx.h"
 
+#include <kentang.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "context/join.h"
-#include "host/heat.h"
+#include "host/noise.h"
 #include "kernels/dispatch.h"
 
 kt_ctx_params kt_ctx_params_default(void) {
@@ -149,4 +150,25 @@ int kt_ctx_n_threads(const kt_ctx *ctx) {
 }
 const char *kt_ctx_n_threads_why(const kt_ctx *ctx) {
     return ctx->threads_why;
+}
+
+/* kt_struct_size, kt_abi: the sizes of kentang.h's structures as this library was compiled. */
+
+size_t kt_struct_size(const char *name) {
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } sizes[] = {
+#define X(type) {#type, sizeof(type)},
+        KT_STRUCT_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (!strcmp(sizes[i].name, name)) return sizes[i].bytes;
+    }
+    return 0;
+}
+
+uint64_t kt_abi(void) {
+    return kt_header_abi();
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/thread.h"
+#include "gguf/gguf.h"
 
 /* Whether something is computed, and until when something was. */
 typedef struct kt__activity {
@@ -49,5 +50,35 @@ int kt__idle_thread_start(kt__idle_thread *idle, const char *name, size_t stack_
 bool kt__idle_thread_wait(kt__idle_thread *idle);
 /* On the thread: something is computed, or it has to end. */
 bool kt__idle_thread_must_rest(const kt__idle_thread *idle);
+
+/* A hash of every byte of a model's files, made in the background.
+ *
+ * Owns: what is read, by a thread of the lowest priority that works while nothing is computed
+ * (idle_thread.h), and what it found. Reads files next to their mapping (host/direct_read.h): neither resident memory
+ * nor the page cache grows. What the hash is used for is others' business. Any thread. */
+
+typedef struct kt__full_hash kt__full_hash;
+
+/* Nothing is read yet. gguf and activity outlive it. */
+kt_status kt__full_hash_create(const kt__gguf *gguf, const kt__activity *activity,
+                               kt__full_hash **out, kt_error *err) KT_CHECKED;
+/* Within a piece of a file: a thread that reads is told to stop, and waited for. */
+void kt__full_hash_destroy(kt__full_hash *hash);
+kt_status kt__full_hash_start(kt__full_hash *hash, kt_error *err) KT_CHECKED;
+void kt__full_hash_get(kt__full_hash *hash, kt_hash_info *out);
+
+/* Brings a model's mapped files into large pages in the background.
+ *
+ * Owns: what a thread does that works while nothing is computed in the context (idle_thread.h), and
+ * what it came to. How a file is brought there is host/pages.h's business. Any thread. */
+
+typedef struct kt__page_job kt__page_job;
+
+/* Nothing is done yet. gguf and activity outlive it. */
+kt_status kt__page_job_create(const kt__gguf *gguf, const kt__activity *activity,
+                              kt__page_job **out, kt_error *err) KT_CHECKED;
+void kt__page_job_destroy(kt__page_job *job); /* waits for a slice at most */
+kt_status kt__page_job_start(kt__page_job *job, kt_error *err) KT_CHECKED;
+void kt__page_job_get(kt__page_job *job, kt_pages_info *out);
 
 #endif

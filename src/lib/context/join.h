@@ -1,7 +1,7 @@
 /* A context as one of several processes that compute together.
  *
  * Owns: joining, leaving, and what messages there are. The messages' contents are those who send and read them know:
- * context/adapter_message.h, answer/batch_message.h, engine/divide.h and engine/cache_message.h. */
+ * context/adapter.h, answer/batch_message.h, engine/divide.h and engine/cache_message.h. */
 #ifndef KT_CONTEXT_JOIN_H
 #define KT_CONTEXT_JOIN_H
 
@@ -28,5 +28,13 @@ kt_status kt__ctx_heard_split(kt_ctx *ctx, kt_error *err) KT_CHECKED;
 void kt__ctx_leave(kt_ctx *ctx);
 /* KT_E_UNSUPPORTED where others have a part of what `what` (a plural) would need. */
 kt_status kt__ctx_needs_whole(const kt_ctx *ctx, const char *what, kt_error *err) KT_CHECKED;
+
+/* How much of a model each process of a job should have, by what each can do.
+ *
+ * Owns: the measurement. Every process calls it at the same time, and all get the same answer. */
+
+/* shares[n] of n processes, from 1 to 100. Processes that differ by less than a tenth get the same. */
+void kt__shares_of_speeds(const double *speeds, int n, int *shares);
+kt_status kt__shares_measure(kt_ctx *ctx, int *shares, kt_error *err) KT_CHECKED;
 
 #endif

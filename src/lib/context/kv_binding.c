@@ -1,11 +1,15 @@
 #include "context/kv_binding.h"
 
+#include <kentang.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/error.h"
 #include "base/f16.h"
 #include "base/le.h"
 #include "context/fingerprint.h"
 #include "context/model.h"
+#include "kv/ends.h"
 
 enum { KV_BOTH_F16 = 1, KV_RULES = 2 /* which pages are read in which form; two bits */ };
 
@@ -79,4 +83,120 @@ size_t kt__engine_heads_binding(const kt_engine *engine, uint8_t out[KT__KV_HEAD
     put_heads(engine, whole.n_head_kv, &at);
     put_heads(engine, whole.other.n, &at);
     return KT__KV_HEADS_BYTES;
+}
+
+/* ---- scope ---- */
+
+enum { MAX_NAME = 512 };
+
+struct kt__scope {
+    pthread_mutex_t lock;
+    uint8_t binding[KT__KV_BINDING_BYTES];
+    size_t n_binding; /* 0: blocks in memory belong to this engine anyway */
+};
+
+kt_status kt__scope_create(kt__scope **out, kt_error *err) {
+    *out = NULL;
+    kt__scope *s = kt__calloc(1, sizeof *s);
+    if (!s || pthread_mutex_init(&s->lock, NULL) != 0) {
+        kt__free(s);
+        return kt__fail_nomem(err, "the cache's scope", sizeof *s);
+    }
+    *out = s;
+    return KT_OK;
+}
+
+void kt__scope_destroy(kt__scope *s) {
+    if (!s) return;
+    pthread_mutex_destroy(&s->lock);
+    kt__free(s);
+}
+
+kt__kv_key kt__scope_root(kt__scope *s, const char *name, const kt__adapters *adapters) {
+    uint8_t bytes[KT__KV_BINDING_BYTES + MAX_NAME + 1 + KT__ADAPTERS_ID_BYTES];
+    size_t n, len = strlen(name);
+    if (len > MAX_NAME) len = MAX_NAME;
+    pthread_mutex_lock(&s->lock);
+    n = s->n_binding;
+    memcpy(bytes, s->binding, n);
+    pthread_mutex_unlock(&s->lock);
+    memcpy(bytes + n, name, len);
+    n += len;
+    if (adapters && adapters->binds_kv) {
+        bytes[n++] = 0; /* which no name holds */
+        memcpy(bytes + n, adapters->kv_id, sizeof adapters->kv_id);
+        n += sizeof adapters->kv_id;
+    }
+    return kt__kv_key_root(bytes, n);
+}
+
+static void set_binding(kt__scope *s, const uint8_t *binding, size_t n) {
+    pthread_mutex_lock(&s->lock);
+    s->n_binding = n;
+    if (n) memcpy(s->binding, binding, n);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Blocks that outlive the process are bound to the model's bytes and options. */
+void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store) {
+    uint8_t binding[KT__KV_BINDING_BYTES];
+    kt_error err;
+    const kt__kv_shape *shape = kt__kv_get_shape(engine->kv);
+    if (store && kt__kv_needs_ends(shape) && !store->get_end) store = NULL; /* of no use */
+    if (store && kt__engine_kv_binding(engine, NULL, binding, &err) != KT_OK) {
+        kt__log_line(&engine->model->ctx->log, KT_LOG_WARN, "no disk cache: %s", err.message);
+        store = NULL;
+    }
+    kt__ticket_lock(&engine->turn);
+    kt__prefix_set_store(engine->prefix, store);
+    set_binding(engine->scope, binding, store ? sizeof binding : 0);
+    kt__ticket_unlock(&engine->turn);
+}
+
+/* Names of kt_kv_type, and of what is said of keys and values together. */
+
+static const char *const names[KT_KV_TYPES] = {
+    [KT_KV_F16] = "f16", [KT_KV_Q8_0] = "q8_0", [KT_KV_Q4_0] = "q4_0"};
+
+const char *kt_kv_type_name(kt_kv_type type) {
+    return (unsigned)type < KT_KV_TYPES ? names[type] : NULL;
+}
+
+kt_kv_type kt_kv_type_named(const char *name) {
+    if (name && !strcmp(name, "q8")) return KT_KV_Q8_0;
+    if (name && !strcmp(name, "q4")) return KT_KV_Q4_0;
+    for (int i = 0; name && i < KT_KV_TYPES; i++) {
+        if (!strcmp(names[i], name)) return (kt_kv_type)i;
+    }
+    return KT_KV_TYPES;
+}
+
+/* A row with a context is a preset. */
+static const struct kv_mode {
+    const char *name;
+    kt_kv_type keys, values;
+    int32_t tail, n_ctx;
+} modes[] = {
+    {"f16", KT_KV_F16, KT_KV_F16, 0, 0},
+    {"q8", KT_KV_Q8_0, KT_KV_Q8_0, 0, 0},
+    {"q4", KT_KV_Q4_0, KT_KV_Q4_0, 0, 0},
+    {"k8v4", KT_KV_Q8_0, KT_KV_Q4_0, 0, 0},
+    {"chat-short", KT_KV_Q8_0, KT_KV_Q8_0, 128, 2048},
+    {"chat-long", KT_KV_Q4_0, KT_KV_Q4_0, 256, 8192},
+    {"document-qa", KT_KV_Q4_0, KT_KV_Q4_0, 512, 16384},
+    {"code", KT_KV_Q8_0, KT_KV_Q8_0, 128, 4096},
+    {"cpu", KT_KV_Q4_0, KT_KV_Q4_0, 128, 2048},
+};
+
+bool kt_kv_named(const char *name, kt_engine_params *params) {
+    for (size_t i = 0; name && i < sizeof modes / sizeof *modes; i++) {
+        const struct kv_mode *m = &modes[i];
+        if (strcmp(m->name, name) != 0) continue;
+        params->kv_keys = m->keys;
+        params->kv_values = m->values;
+        if (!params->kv_tail) params->kv_tail = m->tail;
+        if (!params->n_ctx) params->n_ctx = m->n_ctx;
+        return true;
+    }
+    return false;
 }

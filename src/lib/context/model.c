@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "calls/prompt.h"
-#include "context/demo.h"
 #include "context/fingerprint.h"
-#include "model/key_bias.h"
+#include "model/net.h"
 #include "sample/held_vocab.h"
 
 kt_model_params kt_model_params_default(void) {
@@ -378,3 +377,19 @@ kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {
     return kt__fail(err, KT_E_STATE, "%s was opened with vocab_only: open it without to compute",
                     model->info.path);
 }
+
+/* ---- demo ---- */
+
+#ifdef KT_HAVE_DEMO
+extern const unsigned char kt__demo_blob[], kt__demo_blob_end[];
+
+const void *kt__demo_model(size_t *size) {
+    *size = (size_t)(kt__demo_blob_end - kt__demo_blob);
+    return kt__demo_blob;
+}
+#else
+const void *kt__demo_model(size_t *size) {
+    *size = 0;
+    return NULL;
+}
+#endif

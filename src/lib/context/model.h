@@ -5,6 +5,8 @@
 #ifndef KT_CONTEXT_MODEL_H
 #define KT_CONTEXT_MODEL_H
 
+#include <stddef.h>
+
 #include "context/types.h"
 
 /* KT_E_STATE where the model was opened without its network. */
@@ -31,5 +33,9 @@ kt_status kt__model_pooling(const kt_model *model, kt_pooling asked, kt_pooling 
                             kt_error *err) KT_CHECKED;
 /* kt_hash_info.hash, or zeros while it is not known. */
 void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]);
+
+/* The GGUF file linked into the library, if there is one. Any thread. */
+
+const void *kt__demo_model(size_t *size); /* NULL: none */
 
 #endif

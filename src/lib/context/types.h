@@ -11,12 +11,10 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
-#include "base/ticket.h"
+#include "base/thread.h"
 #include "calls/calls.h"
 #include "chat/chat_template.h"
-#include "context/full_hash.h"
 #include "context/idle_thread.h"
-#include "context/page_job.h"
 #include "host/host.h"
 #include "host/pool.h"
 #include "kv/prefix.h"

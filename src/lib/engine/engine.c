@@ -7,7 +7,7 @@
 #include "requests/plan.h"
 #include "requests/runner.h"
 #include "sched/sched.h"
-#include "context/scope.h"
+#include "context/kv_binding.h"
 #include "engine/divide.h"
 #include "engine/service.h"
 #include "requests/speculator.h"

@@ -4,9 +4,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "context/types.h"
-#include "jinja/jinja_num.h"
+#include "jinja/jinja_text.h"
 #include "jinja/json.h"
 
 enum { CALL_MEMORY = 64 << 20, CALL_OUT = 64 << 20, CALL_STOPS = 256 };

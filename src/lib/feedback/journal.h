@@ -10,6 +10,7 @@
 #define KT_FEEDBACK_JOURNAL_H
 
 #include <kentang.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -66,5 +67,18 @@ typedef kt__journal_fate kt__journal_change_fn(void *user, const kt__journal_rec
  * (NULL: nobody does). After an error either all is as it was, or *journal is the new one. */
 kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *change,
                               kt__journal_fn *moved, void *user, kt_error *err) KT_CHECKED;
+
+/* A namespace's log of what was done when.
+ *
+ * Owns: the lines of audit.jsonl, which hold numbers and our own words, nothing that a user wrote.
+ * Any thread; one writer of a folder. */
+
+int64_t kt__feedback_now_us(void); /* Unix time */
+/* Appends a line; what cannot be written is not reported: the journal is what counts. id 0: of no
+ * feedback. */
+void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_t version);
+/* The highest id that the last lines of the log name; 0: none. The journal has its record: a line is
+ * written after it. */
+uint64_t kt__feedback_audited(const char *dir);
 
 #endif

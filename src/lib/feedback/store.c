@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "base/files.h"
-#include "feedback/audit.h"
+#include "feedback/journal.h"
 #include "feedback/store_state.h"
 
 enum { MAX_ENTRIES = 10000, MAX_BYTES = 64 << 20, MAX_DIMS = 1 << 20 };

@@ -18,7 +18,7 @@
 #include <kentang.h>
 
 #include "base/buf.h"
-#include "feedback/types.h"
+#include "feedback/record.h"
 
 typedef struct kt__feedback_info {
     uint64_t n_entries, n_scores, n_corrections, n_pairs, n_deleted;

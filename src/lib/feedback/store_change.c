@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "feedback/audit.h"
+#include "feedback/journal.h"
 #include "base/files.h"
 #include "feedback/store.h"
 #include "feedback/store_state.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/vec.h"
+#include "base/buf.h"
 
 static kt_status fail_record(const kt__journal_record *r, kt_error *err) {
     return kt__fail_at(err, KT_E_FORMAT, "journal", r->at,

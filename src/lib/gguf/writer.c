@@ -13,11 +13,10 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/f16.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/le.h"
-#include "base/vec.h"
 #include "gguf/reader.h"
-#include "host/relay.h"
+#include "host/pages.h"
 
 enum { WRITER_VERSION = 3, WRITER_ALIGNMENT = 32, STREAM_BUFFER = 1 << 20 };
 /* Metadata is collected in memory before it is written. */

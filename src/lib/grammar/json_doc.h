@@ -1,6 +1,6 @@
 /* JSON text as a tree, with the way back from each value to its place.
  *
- * Owns: the tree a strict reader makes (RFC 8259, by base/json_in.h; unique member names; numbers
+ * Owns: the tree a strict reader makes (RFC 8259, by base/json.h; unique member names; numbers
  * keep their digits) within stated limits, members by name, JSON pointers both ways. Does not write
  * JSON. One user at a time. */
 #ifndef KT_GRAMMAR_JSON_DOC_H

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hex.h"
+#include "base/le.h"
 #include "base/utf8.h"
 #include "grammar/charset.h"
 

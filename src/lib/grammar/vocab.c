@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hex.h"
+#include "base/le.h"
 
 enum { MAX_DEPTH = 250, LONG_BYTES = 32, NO_QUOTE = 0 };
 

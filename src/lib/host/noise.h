@@ -6,6 +6,7 @@
 #ifndef KT_HOST_NOISE_H
 #define KT_HOST_NOISE_H
 
+#include <kentang.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,5 +34,14 @@ typedef struct kt__noise_report {
 void kt__noise_read_at(const char *root, kt__noise *out);
 void kt__noise_read(kt__noise *out);
 void kt__noise_between(const kt__noise *before, const kt__noise *after, kt__noise_report *out);
+
+/* How hot the processors are, and how fast they run now.
+ *
+ * Owns: the kernel's files of frequencies, temperatures and thermal throttling. Decides nothing. Any
+ * thread. root: as kt__limits_read_at. */
+
+void kt__heat_read_at(const char *root, kt_heat *out);
+/* Throttling events since boot, of all processors; false: this machine does not count them. */
+bool kt__heat_throttled(const char *root, uint64_t *out);
 
 #endif

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "base/ticket.h"
 #include "host/host.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/siphash.h"
+#include "base/hash.h"
 #include "jinja/jinja_value.h"
 
 /* Work done; at 0 the caller ends with its step limit. */

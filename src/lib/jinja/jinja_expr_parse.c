@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "jinja/jinja_names.h"
-#include "jinja/jinja_num.h"
+#include "jinja/jinja_text.h"
 #include "jinja/jinja_parser.h"
 
 /* ---- literals ---- */

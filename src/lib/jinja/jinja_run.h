@@ -155,7 +155,7 @@ kt_status kt__jx_dump(kt__jx *x, kt__jv v, const kt__jdump *opt, const kt__jstr 
 kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args,
                         kt__jv *out) KT_CHECKED;
 
-/* jinja_access.c: obj.name, obj[key] */
+/* jinja_run.c: obj.name, obj[key] */
 kt_status kt__jx_getattr(kt__jx *x, kt__jv obj, const kt__jstr *name, kt__jv *out) KT_CHECKED;
 kt_status kt__jx_getitem(kt__jx *x, kt__jv obj, kt__jv key, kt__jv *out) KT_CHECKED;
 
@@ -169,7 +169,7 @@ bool kt__jx_find_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 bool kt__jx_find_container_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 kt_status kt__jx_global(kt__jx *x, int64_t id, const kt__jargs *args, kt__jv *out) KT_CHECKED;
 
-/* jinja_scope.c: variables */
+/* jinja_run.c: variables */
 kt__jframe *kt__jx_frame(kt__jx *x, kt__jframe *parent); /* NULL: no memory */
 kt_status kt__jx_assign(kt__jx *x, const kt__jnode *target, kt__jframe *frame,
                         kt__jv val) KT_CHECKED;
@@ -182,7 +182,7 @@ kt_status kt__jx_eval(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__j
 kt_status kt__jx_eval_filters(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv input,
                               kt__jv *out) KT_CHECKED;
 
-/* jinja_loop.c: what a {% for %} walks */
+/* jinja_eval.c: what a {% for %} walks */
 kt_status kt__jx_loop_begin(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv source,
                             kt__jloop **out) KT_CHECKED;
 kt_status kt__jx_loop_next(kt__jx *x, kt__jloop *loop, bool *more) KT_CHECKED; /* into loop->cur */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_in.h"
-#include "jinja/jinja_num.h"
+#include "base/json.h"
+#include "jinja/jinja_text.h"
 
 typedef struct reader {
     kt__json_in in;

@@ -1,6 +1,6 @@
 /* JSON text to template values.
  *
- * Owns: the values a strict reader makes (RFC 8259, by base/json_in.h; NaN and infinities are refused, numbers over the range of
+ * Owns: the values a strict reader makes (RFC 8259, by base/json.h; NaN and infinities are refused, numbers over the range of
  * a double become infinite, integers over 64 bits keep their digits). Strings are data, never
  * template text. Does not write JSON: that is the filter tojson. Any thread, an arena a caller. */
 #ifndef KT_JINJA_JSON_H

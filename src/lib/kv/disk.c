@@ -13,12 +13,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/thread.h"
 #include "kv/disk_evict.h"
-#include "kv/disk_name.h"
 #include "kv/ends.h"
 #include "kv/field.h"
 

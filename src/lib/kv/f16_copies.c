@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "host/pages.h"
-#include "kv/slots.h"
+#include "kv/slabs.h"
 
 enum { CACHE_LINE = 64 };
 

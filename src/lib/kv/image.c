@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
 #include "kv/field.h"

@@ -11,7 +11,7 @@
  * so; before that it has an f16 copy, which a page keeps while positions of it are written, or may
  * be written again. Its own parts have a place only once it is quantised, or begins to be.
  *
- * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slots.h, as
+ * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slabs.h, as
  * many as running sequences need, and some): a page keeps them while a query may come that reads
  * it, and then until another page needs their place. Together these are a ring for each sequence.
  *

@@ -1,8 +1,8 @@
 /* The store's inside: what its files share.
  *
  * Owns: the structure of kv/kv.h. kv_pages.c makes it, and takes and gives back pages, their places
- * and their f16 copies; kv_blocks.c copies pages from and to one piece of memory; kv_hold.c has what
- * tables hold of pages; kv_grow.c what they are given for positions to come, and what their batches
+ * and their f16 copies; kv_pages.c copies pages from and to one piece of memory; kv_table.c has what
+ * tables hold of pages; kv_table.c what they are given for positions to come, and what their batches
  * quantise; kv_table.c the rest of tables, and their recurrent states. Threads as kv/kv.h. */
 #ifndef KT_KV_KV_STORE_H
 #define KT_KV_KV_STORE_H
@@ -10,7 +10,6 @@
 #include "kv/f16_copies.h"
 #include "kv/kv.h"
 #include "kv/slabs.h"
-#include "kv/slots.h"
 
 enum { KT__NO_PLACE = KT__NO_SLOT };
 
@@ -71,7 +70,7 @@ void kt__store_move_place(kt__kv *kv, int32_t from, int32_t to);
 /* An f16 copy for the page; another one may lose its own, and with it what was not quantised. */
 void kt__store_take_f16(kt__kv *kv, int32_t page, kt__f16_copy_kind kind);
 
-/* ---- kv_hold.c ---- */
+/* ---- kv_table.c ---- */
 
 /* The f16 copies of pages from..to-1, which may be none, and of page 0 if it is read in f16, instead
  * of those so far. */
@@ -89,7 +88,7 @@ bool kt__store_is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_
  * has no part there; -1: there is none. */
 int32_t kt__store_last_gone(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 
-/* ---- kv_grow.c ---- */
+/* ---- kv_table.c ---- */
 
 /* Gives the table its own copy of the page that its next position will share with earlier ones. */
 void kt__store_unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index);

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/le.h"
-#include "base/siphash.h"
+#include "base/hash.h"
 #include "kv/ends.h"
 
 /* ---- keys: SipHash, each under its parent's key: without the root's key, which is secret, no block

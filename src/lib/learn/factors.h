@@ -7,7 +7,7 @@
 #define KT_LEARN_FACTORS_H
 
 #include "learn/sample.h"
-#include "model/lora_pack.h"
+#include "model/lora.h"
 
 /* One pair: B [n_row][rank], A [rank][n_col]; B's rows are those of n_sites sites. */
 typedef struct kt__factor {

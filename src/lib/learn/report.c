@@ -1,6 +1,6 @@
 #include "learn/report.h"
 
-#include "base/json_out.h"
+#include "base/json.h"
 
 static void put_number(kt__buf *out, const char *key, double value, int decimals) {
     kt__json_key(out, key);

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "model/head.h"
-#include "model/layer_step.h"
+#include "model/mixers.h"
 
 /* out[n][rows of w] = w . rows[n] */
 static void project_rows(kt__fwd *fwd, const kt__weight *w, const float *rows, int n, float *out) {

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "model/expert_place.h"
-#include "model/expert_use.h"
 
 enum {
     READERS = 4, /* a disk is fastest with several reads at once */

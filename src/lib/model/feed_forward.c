@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "model/encoder.h"
-#include "model/layer_inputs.h"
 #include "model/streams.h"
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "model/head.h"
-#include "model/layer_step.h"
+#include "model/mixers.h"
 
 /* The batch's tokens, and hidden[n_tok][d_model] or NULL, become the block's x. */
 static void make_input(kt__fwd *fwd, const float *hidden) {

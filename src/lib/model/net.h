@@ -8,6 +8,7 @@
 #define KT_MODEL_NET_H
 
 #include "base/arena.h"
+#include "kv/shape.h"
 #include "model/encoder.h"
 #include "model/hparams.h"
 #include "ops/ops.h"
@@ -118,5 +119,13 @@ static inline size_t kt__net_row_floats(const kt__net *net) {
 }
 /* Whether the layer program of hp has a use for a tensor of this name, or does right without it. */
 bool kt__net_has_place(const kt__hparams *hp, kt__str name);
+
+/* Layers whose keys have a bias far beyond the others'.
+ *
+ * Owns: the rule. Such keys (of Qwen2 and 2.5) leave quantised ones too few levels. Any
+ * thread. */
+
+/* Sets the bits of layers whose key bias is longer than 8 times the median of all layers'. */
+void kt__key_bias_outliers(const kt__net *net, uint64_t bits[KT__KV_LAYERS_MAX / 64]);
 
 #endif

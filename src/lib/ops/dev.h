@@ -113,7 +113,7 @@ static inline float *kt__state_after(const kt__kv *kv, const kt__seg *seg, int m
     return kt__kv_state_data(kv, seg->states[mark].piece) + at;
 }
 
-/* ---- states.c ---- */
+/* ---- recurrent.c ---- */
 
 /* Heads whose states go through the segments' tokens. */
 typedef struct kt__state_walk {

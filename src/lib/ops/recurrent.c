@@ -258,3 +258,207 @@ void kt__cpu_delta_net(kt__dev *dev, const kt__delta_net *desc) {
     kt__cpu_walk_states(dev, &walk);
     kt__dev_run_rows(dev, desc->n_tok, finish_rows, &job);
 }
+
+/* Mamba's part with a state (Gu and Dao 2023): every channel has a state of its own, each number of
+ * which decays by itself. */
+
+typedef struct scan_job {
+    kt__dev *dev;
+    const kt__scan *d;
+} scan_job;
+
+static void step_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const scan_job *job = arg;
+    const kt__scan *d = job->d;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++)
+        job->dev->kernels->softplus(d->step + (size_t)t * (size_t)d->n_ch, d->n_ch);
+}
+
+static kt__delta channels_from(const void *desc, int head, int ch) {
+    const kt__scan *d = desc;
+    size_t dim = (size_t)d->dim, n_ch = (size_t)d->n_ch, at = (size_t)ch;
+    (void)head;
+    return (kt__delta){.dim = d->dim,
+                       .adds = true,
+                       .q = d->pairs + dim,
+                       .k = d->pairs,
+                       .ld_qk = 2 * dim,
+                       .v = d->x + at,
+                       .ld_v = n_ch,
+                       .beta = d->step + at,
+                       .ld_g = n_ch,
+                       .out = d->out + at,
+                       .ld_out = n_ch,
+                       .a = d->a + at * dim};
+}
+
+/* y = o + d x, times silu(gate). */
+static void finish_scan_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const scan_job *job = arg;
+    const kt__scan *d = job->d;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        const float *x = d->x + (size_t)t * (size_t)d->n_ch;
+        float *out = d->out + (size_t)t * (size_t)d->n_ch;
+        for (int c = 0; c < d->n_ch; c++) out[c] = out[c] + d->d[c] * x[c];
+        job->dev->kernels->silu_mul(d->gate + (size_t)t * d->ld_gate, out, d->n_ch, out);
+    }
+}
+
+void kt__cpu_scan(kt__dev *dev, const kt__scan *desc) {
+    scan_job job = {dev, desc};
+    const kt__state_walk walk = {.n_head = 1,
+                                 .n_row = desc->n_ch,
+                                 .kv = desc->kv,
+                                 .state_at = desc->state_at,
+                                 .segs = desc->segs,
+                                 .n_seg = desc->n_seg,
+                                 .rows = channels_from,
+                                 .desc = desc};
+    kt__dev_run_rows(dev, desc->n_tok, step_rows, &job);
+    kt__cpu_walk_states(dev, &walk);
+    kt__dev_run_rows(dev, desc->n_tok, finish_scan_rows, &job);
+}
+
+/* Mamba-2's part with a state. */
+
+typedef struct mamba_job {
+    kt__dev *dev;
+    const kt__mamba *d;
+} mamba_job;
+
+static size_t inner_of(const kt__mamba *d) {
+    return (size_t)d->n_head * (size_t)d->n_row;
+}
+
+static size_t mamba_row_floats(const kt__mamba *d) {
+    return inner_of(d) + 2 * (size_t)d->n_group * (size_t)d->dim;
+}
+
+/* softplus, and the decay over such a step, each rounded once */
+static void prepare_mamba_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const kt__mamba *d = ((const mamba_job *)arg)->d;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        const float *dt = d->dt + (size_t)t * d->ld_in;
+        float *step = d->step + (size_t)t * (size_t)d->n_head;
+        float *decay = d->decay + (size_t)t * (size_t)d->n_head;
+        for (int h = 0; h < d->n_head; h++) {
+            double y = (double)(dt[h] + d->dt_bias[h]);
+            step[h] = (float)(y > 20.0 ? y : kt__log(1.0 + kt__exp(y)));
+            decay[h] = (float)kt__exp((double)step[h] * (double)d->a[h]);
+        }
+    }
+}
+
+static kt__delta mamba_rows(const void *desc, int head, int row0) {
+    const kt__mamba *d = desc;
+    size_t inner = inner_of(d), value = (size_t)head * (size_t)d->n_row + (size_t)row0;
+    size_t group = (size_t)(head / (d->n_head / d->n_group)) * (size_t)d->dim;
+    return (kt__delta){.dim = d->dim,
+                       .adds = true,
+                       .q = d->x + inner + (size_t)(d->n_group * d->dim) + group,
+                       .k = d->x + inner + group,
+                       .ld_qk = mamba_row_floats(d),
+                       .v = d->x + value,
+                       .ld_v = mamba_row_floats(d),
+                       .decay = d->decay + head,
+                       .beta = d->step + head,
+                       .ld_g = (size_t)d->n_head,
+                       .out = d->out + value,
+                       .ld_out = inner};
+}
+
+/* y = o + d x, times silu(gate), then each group's norm. */
+static void finish_mamba_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const mamba_job *job = arg;
+    const kt__mamba *d = job->d;
+    const kt__kernels *k = job->dev->kernels;
+    size_t inner = inner_of(d), in_group = inner / (size_t)d->n_group;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        const float *x = d->x + (size_t)t * mamba_row_floats(d);
+        float *out = d->out + (size_t)t * inner;
+        for (size_t i = 0; i < inner; i++) out[i] = out[i] + d->d[i / (size_t)d->n_row] * x[i];
+        k->silu_mul(d->in + (size_t)t * d->ld_in, out, (int)inner, out);
+        for (size_t g = 0; d->norm && g < (size_t)d->n_group; g++)
+            (void)k->rmsnorm(out + g * in_group, d->norm + g * in_group, (int)in_group, d->eps,
+                             out + g * in_group); /* the next norm looks whether it is finite */
+    }
+}
+
+void kt__cpu_mamba(kt__dev *dev, const kt__mamba *desc) {
+    mamba_job job = {dev, desc};
+    const kt__state_walk walk = {.n_head = desc->n_head,
+                                 .n_row = desc->n_row,
+                                 .kv = desc->kv,
+                                 .state_at = desc->state_at,
+                                 .segs = desc->segs,
+                                 .n_seg = desc->n_seg,
+                                 .rows = mamba_rows,
+                                 .desc = desc};
+    kt__dev_run_rows(dev, desc->n_tok, prepare_mamba_rows, &job);
+    kt__cpu_walk_states(dev, &walk);
+    kt__dev_run_rows(dev, desc->n_tok, finish_mamba_rows, &job);
+}
+
+/* Rows of recurrent heads' states through their segments' tokens, for delta nets and both kinds of
+ * Mamba. A state is divided by heads and rows, each of which goes through its segment's tokens in
+ * order. */
+
+typedef struct walk_job {
+    kt__dev *dev;
+    const kt__state_walk *d;
+    int per_head; /* items */
+} walk_job;
+
+/* From the state before the segment; after so many tokens as a mark says, it is kept. */
+static void walk_rows(const walk_job *job, const kt__seg *seg, size_t at, kt__delta first) {
+    const kt__kv *kv = job->d->kv;
+    size_t bytes = (size_t)first.n_row * (size_t)first.dim * sizeof(float);
+    const float *before = kt__state_before(kv, seg, at);
+    if (before) {
+        memcpy(first.s, before, bytes);
+    } else {
+        memset(first.s, 0, bytes);
+    }
+    for (int m = 0, done = 0; done < seg->n_tok; m++) {
+        int end = m < seg->n_states ? seg->states[m].n_tok : seg->n_tok;
+        size_t t = (size_t)(seg->row0 + done);
+        kt__delta part = first;
+        part.n_tok = end - done;
+        part.q += t * part.ld_qk;
+        part.k += t * part.ld_qk;
+        part.v += t * part.ld_v;
+        part.decay += t * part.ld_g;
+        part.beta += t * part.ld_g;
+        part.out += t * part.ld_out;
+        job->dev->kernels->delta(&part);
+        if (m < seg->n_states) memcpy(kt__state_after(kv, seg, m, at), first.s, bytes);
+        done = end;
+    }
+}
+
+static void walk_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const walk_job *job = arg;
+    const kt__state_walk *d = job->d;
+    int per_seg = job->per_head * d->n_head;
+    for (int64_t item = begin; item < end; item++) {
+        const kt__seg *seg = &d->segs[item / per_seg];
+        int in_seg = (int)(item % per_seg), row0 = in_seg % job->per_head * KT__STATE_ROWS;
+        int head = in_seg / job->per_head;
+        if (seg->n_tok == 0) continue;
+        kt__delta rows = d->rows(d->desc, head, row0);
+        rows.s = kt__dev_kernel_scratch(job->dev, worker);
+        rows.n_row = d->n_row - row0 < KT__STATE_ROWS ? d->n_row - row0 : KT__STATE_ROWS;
+        size_t before = ((size_t)head * (size_t)d->n_row + (size_t)row0) * (size_t)rows.dim;
+        walk_rows(job, seg, d->state_at + before, rows);
+    }
+}
+
+void kt__cpu_walk_states(kt__dev *dev, const kt__state_walk *desc) {
+    walk_job job = {dev, desc, (desc->n_row + KT__STATE_ROWS - 1) / KT__STATE_ROWS};
+    kt__pool_run(dev->pool, (int64_t)desc->n_seg * desc->n_head * job.per_head, 1, walk_items,
+                 &job);
+}

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/buf.h"
 
 enum {
     HEAD = 2,    /* kind and number of words */

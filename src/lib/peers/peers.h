@@ -10,6 +10,8 @@
 #include <kentang.h>
 #include <stddef.h>
 
+#include "peers/transport.h"
+
 typedef struct kt__peers kt__peers;
 
 enum { KT__PEERS_MAX = 32 };
@@ -57,5 +59,12 @@ bool kt__peers_was_reported(const kt__peers *peers);
 void kt__peers_fail(kt__peers *peers, const char *why);
 /* From now on no other process may keep this one waiting for longer. */
 void kt__peers_hurry(kt__peers *peers, int ms);
+
+/* A transport without other processes: what is to be sent is not, and what would come does not, so that a job can be planned
+ * by the code that would run in it. Immutable; any thread. */
+
+const kt__transport *kt__transport_nowhere(void);
+/* The state of process `rank` of `size`; NULL: no memory is left. */
+void *kt__nowhere_create(int rank, int size);
 
 #endif

@@ -1,5 +1,5 @@
 /* Drafts: proposals from a smaller model with the same vocabulary, or from the model's own block or
- * its assistant (draft_block.h).
+ * its assistant (draft.h).
  *
  * Owns: the smaller model's forward pass and K/V store, and how far it has followed each answer. Whether
  * drafts pay is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
@@ -8,7 +8,20 @@
 #define KT_REQUESTS_DRAFT_H
 
 #include "answer/draft_gate.h"
-#include "requests/draft_ask.h"
+#include "context/types.h"
+
+/* One answer that wants proposals. Types only. */
+
+typedef struct kt__draft_ask {
+    kt__draft_seq *seq;
+    kt__kv_table *table; /* the answer's own pages */
+    const int32_t *tokens;
+    int32_t n_tok, n_got, n_left; /* known; of these, of the answer; that may come at most */
+    int most;                     /* proposals that may be used */
+    int32_t *ids;                 /* [most] out */
+    int n;                        /* out */
+    bool ready; /* who proposes sets it: the answer's text is followed up to its end */
+} kt__draft_ask;
 
 typedef struct kt__draft kt__draft;
 
@@ -36,5 +49,27 @@ void kt__draft_stepped(kt__draft *draft, int64_t us);
  * n_accepted were right. */
 void kt__draft_learn(kt__draft *draft, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
                      int n_accepted);
+
+/* Proposals of the model's own block (model/mtp.h) or its assistant (model/assistant.h).
+ *
+ * Owns: the batches that it runs for that, and an assistant's forward pass. A block's keys and values
+ * lie in the answers' own pages and are kept up with them; here it continues, a token of each answer at
+ * a time, on positions whose keys and values the step that verifies writes again. An assistant reads
+ * those pages at the position that comes next, for every proposal. With the engine's turn. No
+ * allocation after creation. */
+
+typedef struct kt__draft_block kt__draft_block;
+
+kt_status kt__draft_block_create(kt_engine *engine, kt__draft_block **out,
+                                 kt_error *err) KT_CHECKED;
+void kt__draft_block_destroy(kt__draft_block *block);
+/* The bytes that a proposal reads, as a share of a step's. */
+double kt__draft_block_size(const kt_engine *engine);
+/* Of the assistant resolved->draft, without its weights. */
+uint64_t kt__draft_block_plan_bytes(const kt_model *model, const kt_engine_params *resolved);
+/* Whether the state before an answer's last token is known. */
+bool kt__draft_block_knows(const kt__draft_ask *ask);
+/* k proposals, or fewer, for each of the asks[n] that are ready. Returns how many each got. */
+int kt__draft_block_propose(kt__draft_block *block, kt__draft_ask *asks, int n, int k);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "requests/inbox.h"
 
 enum { USUAL_EVENT_TEXT = 64 };

@@ -1,7 +1,7 @@
 /* Internal to the tokenizer: the vocabulary's tables and the state of one encode call.
  *
  * Owns: the structures that tokenizer*.c and a file for each method (bpe.c, spm.c, wordpiece.c,
- * unigram.c) share; no other room includes this. A
+ * spm.c) share; no other room includes this. A
  * kt__tokenizer is read-only after load except for the atomics in `whole`; a kt__encoder belongs to
  * one call.
  *
@@ -40,7 +40,7 @@ enum { KT__WHOLE_UNKNOWN, KT__WHOLE_YES, KT__WHOLE_NO };
 typedef enum kt__tok_method {
     KT__TOK_MERGES,    /* from small to large: byte-level BPE, SentencePiece's BPE */
     KT__TOK_WORDPIECE, /* wordpiece.c */
-    KT__TOK_UNIGRAM    /* unigram.c */
+    KT__TOK_UNIGRAM    /* spm.c */
 } kt__tok_method;
 
 struct kt__tokenizer {

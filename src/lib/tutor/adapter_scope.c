@@ -2,7 +2,7 @@
 
 #include "bank/bank.h"
 #include "context/adapter.h"
-#include "prompt/user_texts.h"
+#include "prompt/notes.h"
 
 enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30 };
 

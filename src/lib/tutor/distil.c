@@ -7,10 +7,8 @@
 #include "base/error.h"
 #include "learn/gate.h"
 #include "tutor/asked.h"
-#include "tutor/asking_word.h"
+#include "tutor/questions.h"
 #include "tutor/frame.h"
-#include "tutor/phrase.h"
-#include "tutor/rewrite.h"
 
 enum {
     QUESTION_BYTES = 512,

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "base/files.h"
 #include "context/adapter.h"

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "tutor/learner_state.h"
 
 static void write_ids(const kt_model *model, kt__buf *line, const char *name, const int32_t *ids,

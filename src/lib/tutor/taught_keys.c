@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "tutor/adapter_scope.h"
 
 /* magic, d_model, entries; of each entry its feedback, its number of keys, and these; at last a checksum. */

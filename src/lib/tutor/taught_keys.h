@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "tutor/learner_state.h"
-#include "tutor/patience.h"
+#include "tutor/lesson.h"
 
 typedef struct kt__taught_key {
     uint64_t id; /* of the feedback */

@@ -25,4 +25,12 @@ json_t *kt__builtins_list(const kt__builtins *builtins);
 bool kt__builtins_call(const kt__builtins *builtins, const char *name, const json_t *args,
                        kt__buf *text);
 
+/* A calculator: the value of an expression.
+ *
+ * Owns: its grammar: numbers, + - * / % ^, brackets, pi, e, and functions. Any thread. */
+
+/* KT_E_FORMAT with the byte where it is no expression; KT_E_LIMIT: too long or too deep. The value may
+ * be infinite or no number, as division by zero is. */
+kt_status KT_CHECKED kt__calc(const char *expression, double *out, kt_error *err);
+
 #endif

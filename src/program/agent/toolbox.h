@@ -6,9 +6,24 @@
 #ifndef KT_AGENT_TOOLBOX_H
 #define KT_AGENT_TOOLBOX_H
 
+#include <jansson.h>
+
 #include "agent/builtin.h"
-#include "agent/tool_text.h"
+#include "base/buf.h"
 #include "mcp/client.h"
+
+/* Texts of tools: their names for a model, and their results.
+ *
+ * Owns: the mapping of names, and the form of a result that is text. Any thread. */
+
+enum { KT__AGENT_NAME = 64 };
+
+/* "server__tool", or the tool's own name where server is NULL. */
+void kt__agent_make_name(const char *server, const char *tool, char out[KT__AGENT_NAME + 1]);
+/* A result's content; what is no text is described. false: the server says that the call failed. */
+bool kt__agent_result_text(const json_t *result, kt__buf *text);
+/* Leaves out the middle of what is longer than max. */
+void kt__agent_cut_middle(kt__buf *text, size_t max);
 
 enum { KT__AGENT_MAX_TOOLS = 256 };
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/framer.h"
-#include "mcp/json_read.h"
+#include "mcp/rpc.h"
 
 enum { MAX_LINE = 64 << 20, MAX_DEPTH = 128 };
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/tool_text.h"
+#include "agent/toolbox.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
-#include "mcp/json_read.h"
+#include "base/buf.h"
+#include "mcp/rpc.h"
 
 enum { MAX_SAID = 16 << 20, MAX_NOTES = 64 << 10, MAX_DESCRIPTION = 1500, MAX_DEPTH = 128 };
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cli/agent_opts.h"
 #include "term/cli.h"
-#include "setup/sampling_opts.h"
+#include "setup/answer_opts.h"
 #include "setup/setting_opts.h"
 
 enum { MAX_TASK_BYTES = 16 << 20 };

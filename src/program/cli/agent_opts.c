@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
-#include "term/interrupt.h"
-#include "mcp/json_read.h"
+#include "term/terminal.h"
+#include "mcp/rpc.h"
 
 /* ---- whether a tool may be called ---- */
 

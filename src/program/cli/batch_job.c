@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "wire/wire_blocks.h"
 
 enum { MAX_TEXT_BYTES = 1 << 30 };

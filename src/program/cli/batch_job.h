@@ -6,7 +6,7 @@
 #define KT_CLI_BATCH_JOB_H
 
 #include "cli/batch_input.h"
-#include "setup/lora_opts.h"
+#include "setup/command_model.h"
 
 typedef struct kt__batch_job kt__batch_job;
 

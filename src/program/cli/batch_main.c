@@ -9,13 +9,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/batch_job.h"
-#include "cli/batch_order.h"
 #include "cli/batch_output.h"
-#include "cli/batch_replica.h"
+#include "cli/batch_share.h"
 #include "term/cli.h"
-#include "setup/sampling_opts.h"
+#include "setup/answer_opts.h"
 #include "setup/session.h"
-#include "term/interrupt.h"
+#include "term/terminal.h"
 #include "setup/setting_opts.h"
 
 typedef struct batch_opts {

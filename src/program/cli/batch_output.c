@@ -10,7 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/buf.h"
 #include "term/cli.h"
 
 enum { MAX_RESULT_BYTES = 1 << 30 };
@@ -116,4 +118,115 @@ kt_status kt__batch_output_close(kt__batch_output *out, kt_error *err) {
     if (close(out->fd) != 0 && status == KT_OK) status = fail_io(out, "cannot write", err);
     out->fd = -1;
     return status;
+}
+
+/* ---- batch order ---- */
+
+enum { MOST_WAITING = 4096, MOST_BYTES = 64 << 20 };
+
+void kt__batch_order_free(kt__batch_order *o) {
+    for (size_t i = o->first; i < o->end; i++) kt__buf_free(&o->items[i].line);
+    kt__free(o->items);
+    *o = (kt__batch_order){0};
+}
+
+/* What was written makes room, once it is the greater part. */
+static void drop_written(kt__batch_order *o) {
+    size_t n = o->end - o->first;
+    if (o->first < n + 64) return;
+    memmove(o->items, o->items + o->first, n * sizeof *o->items);
+    o->first = 0;
+    o->end = n;
+}
+
+bool kt__batch_order_expect(kt__batch_order *o, uint64_t number) {
+    drop_written(o);
+    if (!kt__vec_reserve(o->items, o->cap, o->end + 1)) return false;
+    o->items[o->end++] = (kt__batch_place_held){.number = number};
+    return true;
+}
+
+static kt__batch_place_held *place_of_number(kt__batch_order *o, uint64_t number) {
+    size_t low = o->first, high = o->end;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (o->items[mid].number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < o->end && o->items[low].number == number ? &o->items[low] : NULL;
+}
+
+void kt__batch_order_put(kt__batch_order *o, uint64_t number, kt__buf *line) {
+    kt__batch_place_held *place = place_of_number(o, number);
+    if (!place || place->done) return;
+    place->done = true;
+    place->line = *line;
+    o->n_bytes += line->len;
+    kt__buf_init(line, line->max);
+}
+
+bool kt__batch_order_next(kt__batch_order *o, kt__buf *line) {
+    if (o->first == o->end || !o->items[o->first].done) return false;
+    *line = o->items[o->first++].line;
+    o->n_bytes -= line->len;
+    return true;
+}
+
+size_t kt__batch_order_waiting(const kt__batch_order *o) {
+    size_t n = 0;
+    for (size_t i = o->first; i < o->end; i++) n += o->items[i].done;
+    return n;
+}
+
+bool kt__batch_order_is_full(const kt__batch_order *o) {
+    return o->end - o->first >= MOST_WAITING || o->n_bytes >= MOST_BYTES;
+}
+
+/* ---- id set ---- */
+
+static size_t id_slot(const kt__id_set *set, const char *id, uint64_t key[2]) {
+    kt__digest d = kt__hash_bytes(0, id, strlen(id));
+    key[0] = d.w[0] | 1; /* not the mark of a free one */
+    key[1] = d.w[1];
+    size_t i = (size_t)key[1] & (set->cap - 1);
+    while (set->slots[i][0] && (set->slots[i][0] != key[0] || set->slots[i][1] != key[1]))
+        i = (i + 1) & (set->cap - 1);
+    return i;
+}
+
+bool kt__id_set_has(const kt__id_set *set, const char *id) {
+    uint64_t key[2];
+    return set->cap && set->slots[id_slot(set, id, key)][0];
+}
+
+static bool id_set_grow(kt__id_set *set) {
+    kt__id_set more = {.n = set->n, .cap = set->cap ? set->cap * 2 : 1024};
+    more.slots = kt__calloc(more.cap, sizeof *more.slots);
+    if (!more.slots) return false;
+    for (size_t i = 0; i < set->cap; i++) {
+        if (!set->slots[i][0]) continue;
+        size_t at = (size_t)set->slots[i][1] & (more.cap - 1);
+        while (more.slots[at][0]) at = (at + 1) & (more.cap - 1);
+        memcpy(more.slots[at], set->slots[i], sizeof *more.slots);
+    }
+    kt__free(set->slots);
+    *set = more;
+    return true;
+}
+
+bool kt__id_set_add(kt__id_set *set, const char *id, bool *was_there) {
+    uint64_t key[2];
+    if (set->n * 2 >= set->cap && !id_set_grow(set)) return false;
+    size_t i = id_slot(set, id, key);
+    if (was_there) *was_there = set->slots[i][0] != 0;
+    if (!set->slots[i][0]) set->n++;
+    memcpy(set->slots[i], key, sizeof key);
+    return true;
+}
+
+void kt__id_set_free(kt__id_set *set) {
+    kt__free(set->slots);
+    *set = (kt__id_set){0};
 }

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "peers/message.h"
+#include "setup/session.h"
 
 typedef struct kt__batch_share {
     kt__peers *peers; /* NULL: there are no others */
@@ -65,5 +66,13 @@ kt_status KT_CHECKED kt__batch_share_answer(kt__batch_share *share, const kt__ba
                                             kt_error *err);
 /* It is alive, and has no result yet. */
 kt_status KT_CHECKED kt__batch_share_nod(kt__batch_share *share, kt_error *err);
+
+/* A process of kentang batch that answers requests which another one reads and whose results that one writes.
+ *
+ * Owns: its requests in its engine. One thread. */
+
+/* Until process 0 says that there are no more. */
+kt_status KT_CHECKED kt__batch_replica_run(kt__batch_share *share, kt__session *session,
+                                           const kt_request_params *defaults, kt_error *err);
 
 #endif

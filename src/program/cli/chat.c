@@ -6,12 +6,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/ending.h"
+#include "base/utf8.h"
 #include "base/error.h"
 #include "cli/chat_commands.h"
 #include "term/cli.h"
 #include "term/terminal.h"
-#include "term/interrupt.h"
 
 enum { MAX_LINE_BYTES = 16 << 20, MAX_COMMANDS = 32 };
 

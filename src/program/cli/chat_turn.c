@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "term/terminal.h"
-#include "term/interrupt.h"
 
 /* ---- answers ---- */
 

@@ -9,7 +9,7 @@
 #include "term/line_editor.h"
 #include "cli/messages.h"
 #include "term/progress.h"
-#include "setup/sampling_opts.h"
+#include "setup/answer_opts.h"
 #include "term/screen.h"
 #include "setup/session.h"
 

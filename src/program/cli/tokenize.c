@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "term/cli.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"

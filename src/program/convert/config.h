@@ -97,7 +97,7 @@ kt__hf_archs kt__hf_arch_of(const char *arch_name);
 /* The architecture's keys. n_vocab: the rows of the embedding. */
 void kt__hf_config_put(const kt__hf_config *config, int64_t n_vocab, kt__gguf_writer *w);
 
-/* config_values.c */
+/* config.c */
 /* A value of the language model's part, else of the file's root; NULL: in neither. */
 json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
 /* The same of a truth value; where both are silent, the class's default, else the fallback. */
@@ -117,7 +117,7 @@ void kt__hf_experts_put(const kt__hf_config *config, kt__gguf_writer *w);
 /* A layer with one feed-forward part, in a model that has experts. */
 bool kt__hf_is_dense(const kt__hf_config *config, int64_t layer);
 
-/* config_latent.c: attention over latent vectors. */
+/* config_experts.c: attention over latent vectors. */
 /* Sizes of heads. */
 kt_status kt__hf_latent_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_latent_put(const kt__hf_config *config, kt__gguf_writer *w);
@@ -134,24 +134,24 @@ kt_status kt__hf_kinds_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 kt_status kt__hf_kinds_check(const kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_kinds_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_chunks.c: chunked attention, layers that are not rotated, experts in some layers (LLAMA4). */
+/* config_kinds.c: chunked attention, layers that are not rotated, experts in some layers (LLAMA4). */
 /* Refuses what the format implies otherwise. */
 kt_status kt__hf_chunks_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_chunks_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_streams.c: several residual streams. */
+/* config_experts.c: several residual streams. */
 /* First a list of equal widths becomes one; later, what the format implies. */
 void kt__hf_streams_read(kt__hf_config *config);
 kt_status kt__hf_streams_check(const kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_streams_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_parts.c: models whose layers have one part each. */
+/* config_recurrent.c: models whose layers have one part each. */
 /* Which of the two architectures; the parts, and what the formats imply of them. */
 void kt__hf_parts_choose(kt__hf_config *config);
 kt_status kt__hf_parts_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_parts_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_mamba.c: Mamba and Mamba-2. */
+/* config_recurrent.c: Mamba and Mamba-2. */
 /* Sizes of the first kind, whose channels are heads of their own. "auto" is no number. */
 void kt__hf_scan_read(const kt__hf_config *config);
 void kt__hf_scan_derive(kt__hf_config *config);
@@ -181,7 +181,7 @@ kt_status kt__hf_fit_width(kt__hf_config *config, kt_error *err) KT_CHECKED;
 kt_status kt__hf_recurrent_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_recurrent_put(const kt__hf_config *config, kt__gguf_writer *w);
 
-/* config_layers.c: which layers have the sliding window, and which are rotated. Refuses what the
+/* config_kinds.c: which layers have the sliding window, and which are rotated. Refuses what the
  * format implies otherwise. */
 kt_status kt__hf_layers_read(kt__hf_config *config, const kt__convert_notes *notes,
                              kt_error *err) KT_CHECKED;

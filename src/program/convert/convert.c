@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
-#include "convert/plan_mtp.h"
+#include "convert/plan.h"
 #include "convert/vocab.h"
 
 enum { MAX_CONFIG = 4 << 20 };

@@ -9,9 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "convert/json_file.h"
-#include "convert/json_scan.h"
 
 #define SINGLE_NAME "model.safetensors"
 #define INDEX_NAME "model.safetensors.index.json"

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 
 /* How far the file is good; twice, so that a torn write leaves the other one. */
 typedef struct part_record {

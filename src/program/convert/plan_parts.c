@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/plan_parts.h"
-#include "convert/role.h"
+#include "convert/planned.h"
 
 /* ---- finding and checking ---- */
 

@@ -89,7 +89,7 @@ kt_status kt__plan_add_heads(planner *p, const map_row *row, int64_t layer) KT_C
 /* Queries, keys, values and gates by key head. */
 kt_status kt__plan_add_grouped(planner *p, const map_row *row, int64_t layer) KT_CHECKED;
 kt_status kt__plan_add_blocks(planner *p, const map_row *row, int64_t layer) KT_CHECKED;
-/* plan_ternary.c: BitNet's matrices. */
+/* plan.c: BitNet's matrices. */
 bool kt__plan_is_ternary(const planner *p, const map_row *row);
 kt_status kt__plan_add_ternary(planner *p, const map_row *row, int64_t layer) KT_CHECKED;
 

@@ -1,12 +1,15 @@
 /* A plan as a list of tensors, and the bytes that they are made from. */
+#include "convert/planned.h"
+
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
-#include "convert/planned.h"
+#include "base/files.h"
 
 kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
                           kt_error *err) {
@@ -64,4 +67,29 @@ void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w) {
         const kt__planned *t = &plan->tensors[i];
         kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, t->ne);
     }
+}
+
+/* ---- role ---- */
+
+static const struct {
+    const char *name; /* after "blk.N.", or whole outside the layers */
+    kt__tensor_role role;
+    bool in_layer;
+} roles[] = {
+#define X(name, role, features, pooling) {name, KT__TENSOR_##role, false},
+#include "model/globals.def"
+#undef X
+#define X(slot, name, rows, cols, role, only, unless, needs, mixer) {name, KT__TENSOR_##role, true},
+#include "model/weights.def"
+#undef X
+};
+
+kt__tensor_role kt__tensor_role_of(const char *name, int *layer) {
+    int n = 0;
+    *layer = 0;
+    bool in_layer = sscanf(name, "blk.%9d.%n", layer, &n) == 1 && n > 0;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (roles[i].in_layer == in_layer && strcmp(roles[i].name, name + n) == 0)
+            return roles[i].role;
+    return KT__TENSOR_VECTOR;
 }

@@ -4,8 +4,8 @@
 #ifndef KT_CONVERT_PLANNED_H
 #define KT_CONVERT_PLANNED_H
 
-#include "convert/config.h"
 #include "base/hash.h"
+#include "convert/config.h"
 #include "convert/folder.h"
 #include "quant/recipe.h"
 
@@ -106,5 +106,13 @@ kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
                               kt_error *err) KT_CHECKED;
 void kt__weight_plan_free(kt__weight_plan *plan);
 void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w);
+
+/* Roles of tensors: which type a recipe gives a tensor, by its name in GGUF.
+ *
+ * Owns: the look-up in model/weights.def and globals.def. Any thread; no state. */
+
+/* The role and layer (0 outside the layers) of "blk.3.attn_q.weight"; a tensor that the tables do
+ * not have is a KT__TENSOR_VECTOR. */
+kt__tensor_role kt__tensor_role_of(const char *name, int *layer);
 
 #endif

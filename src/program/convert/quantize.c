@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "convert/convert.h"
-#include "convert/role.h"
+#include "convert/planned.h"
 #include "host/filemap.h"
 
 typedef struct requantizer {

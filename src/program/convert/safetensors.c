@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "convert/json_scan.h"
+#include "convert/json_file.h"
 #include "convert/strmap.h"
 
 static const struct {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/siphash.h"
+#include "base/hash.h"
 
 /* With a key that a file does not know. */
 static uint32_t hash_key(uint64_t seed, kt__str text) {

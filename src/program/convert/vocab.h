@@ -133,11 +133,11 @@ bool kt__vocab_is_byte(kt__str text);
 /* vocab_pieces.c: WordPiece and unigram of tokenizer.json, with what is done to a text before. */
 kt_status kt__vocab_read_wordpiece(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 kt_status kt__vocab_read_unigram(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
-/* vocab_spm.c: tokenizer.model, with the added tokens of the side files over it. */
+/* vocab_files.c: tokenizer.model, with the added tokens of the side files over it. */
 kt_status kt__vocab_read_model(kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
                                kt_error *err) KT_CHECKED;
 kt_status kt__vocab_score_merges(kt__vocab *vocab, kt_error *err) KT_CHECKED;
-/* vocab_added.c: added tokens of all files, over what is there; then ids by text. */
+/* vocab_special.c: added tokens of all files, over what is there; then ids by text. */
 kt_status kt__vocab_add_tokens(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 kt_status kt__vocab_reserve(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
 /* Ids below n without a token become tokens that mean nothing. */
@@ -148,13 +148,13 @@ kt_status kt__vocab_cut(kt__vocab *vocab, const char *path, const kt__convert_no
                         kt_error *err) KT_CHECKED;
 /* Fills the holes and makes vocab->ids. */
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
-/* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
+/* vocab_bpe.c: normaliser and pre-tokenizer by structure. */
 kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 /* vocab_files.c: vocab->tokenizer and the lists from vocab.json and merges.txt, vocab.txt or tiktoken.model; it
  * stays NULL where they are not there. */
 kt_status kt__vocab_read_files(kt__vocab *vocab, const kt__hf_config *config,
                                kt_error *err) KT_CHECKED;
-/* vocab_tiktoken.c: the lists as tokenizer.json would have them; they stay empty where there is no
+/* vocab_files.c: the lists as tokenizer.json would have them; they stay empty where there is no
  * tiktoken.model. */
 kt_status kt__vocab_read_tiktoken(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_bpe.c: GPT-2's alphabet of bytes: printable Latin-1 as itself, the others from U+0100

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
-#include "convert/json_scan.h"
 #include "convert/vocab.h"
 
 /* Bytes of a tokenizer.json without them: Gemma 3's 6,415 added tokens are 1.2 MB. */

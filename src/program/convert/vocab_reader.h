@@ -8,7 +8,7 @@
 #define KT_CONVERT_VOCAB_READER_H
 
 #include "convert/vocab.h"
-#include "convert/vocab_steps.h"
+#include "convert/vocab_pieces.h"
 #include "tokenizer/charsmap.h"
 
 typedef struct kt__vocab_reader {
@@ -39,7 +39,7 @@ kt_status kt__vocab_reader_line(kt__vocab_reader *reader, const char *s, size_t 
 /* Whether the merges make this token of its letters; of a BPE. */
 kt_status kt__vocab_reader_reached(kt__vocab_reader *reader, int32_t id, bool *reached) KT_CHECKED;
 
-/* ---- inside: vocab_reader_pieces.c ---- */
+/* ---- inside: vocab_reader.c ---- */
 
 kt_status kt__vocab_reader_open_unigram(kt__vocab_reader *reader) KT_CHECKED;
 /* A stretch between added tokens. */

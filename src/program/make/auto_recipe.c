@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "setup/session.h"
-#include "convert/role.h"
+#include "convert/planned.h"
 #include "context/types.h"
-#include "make/calibration_text.h"
+#include "make/calibration.h"
 #include "measure/text_score.h"
 
 enum { THIRDS = 3, ROLES = KT__TENSOR_VECTOR, GROUPS = ROLES * THIRDS, TEXT_TOKENS = 1024 };

@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
-#include "convert/role.h"
+#include "convert/planned.h"
 #include "make/calibration.h"
-#include "make/calibration_text.h"
 #include "make/hessian.h"
 
 /* The seed is raised when the bytes that follow from the same ids change: a file that was begun with

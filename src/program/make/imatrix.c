@@ -11,7 +11,6 @@
 #include "setup/setting_opts.h"
 #include "term/terminal.h"
 #include "make/calibration.h"
-#include "make/calibration_text.h"
 #include "synth/write_options.h"
 
 enum { MAX_FILES = 64 };

@@ -5,14 +5,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/lora_opts.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
 #include "term/options.h"
 #include "convert/quantize.h"
 #include "context/adapter.h"
 #include "synth/write_options.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 
 struct merge_opts {
     const char *model, *target, *type;

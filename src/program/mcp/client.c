@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json_out.h"
-#include "mcp/json_read.h"
-#include "mcp/param_headers.h"
+#include "base/json.h"
+#include "mcp/rpc.h"
+#include "mcp/link.h"
 #include "mcp/versions.h"
 
 enum {

@@ -1,12 +1,13 @@
 /* The way to a server: messages there and back.
  *
- * Owns: the interface, and the two ways: lines over a process (link_lines.c) and HTTP
- * (link_http.c). Knows no method. One user at a time. */
+ * Owns: the interface, and the two ways: lines over a process (link.c) and HTTP
+ * (link.c). Knows no method. One user at a time. */
 #ifndef KT_MCP_LINK_H
 #define KT_MCP_LINK_H
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "mcp/servers.h"
 
 enum { KT__MCP_MAX_MESSAGE = 16 << 20, KT__MCP_MAX_DEPTH = 64 };
@@ -48,5 +49,15 @@ kt_status KT_CHECKED kt__mcp_link_lines(const kt__mcp_server_config *config, kt_
                                         kt_error *err);
 kt_status KT_CHECKED kt__mcp_link_http(const kt__mcp_server_config *config, kt__mcp_link **out,
                                        kt_error *err);
+
+/* Arguments of a call that the head of its HTTP request tells as well (x-mcp-header).
+ *
+ * Owns: which members of a schema say so, whether they may, and the headers of a call. Any thread. */
+
+/* Whether all such members of a tool's input schema keep the rules; a tool that breaks them is not to be
+ * used over HTTP. */
+bool kt__mcp_params_are_sound(const json_t *schema);
+/* A line "Mcp-Param-NAME: value" for each argument that has one. false: no memory. */
+bool kt__mcp_param_headers(const json_t *schema, const json_t *args, kt__buf *lines);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 
 /* ---- parts of answers ---- */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 
 /* ---- the table; clients and models read these texts ---- */
 

@@ -4,7 +4,7 @@
 
 #include "term/terminal.h"
 #include "measure/bench_streams.h"
-#include "measure/percentile.h"
+#include "measure/figures.h"
 #include "measure/tune.h"
 
 static const double least_gain = 1.02, least_confidence = 0.9;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "convert/quantize.h"
 #include "gguf/gguf.h"
-#include "measure/json_number.h"
+#include "measure/figures.h"
 #include "measure/limits.h"
 
 /* Of the short measurement: writing what is read, and reading it. */

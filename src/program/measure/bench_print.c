@@ -5,7 +5,7 @@
 
 #include "measure/bench.h"
 #include "term/cli.h"
-#include "measure/json_number.h"
+#include "measure/figures.h"
 
 static double share_of_limit(const kt__bench_row *row) {
     return row->limit_tok_s > 0 ? row->median / row->limit_tok_s : 0;

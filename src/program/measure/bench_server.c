@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "measure/bench_shot.h"
-#include "measure/percentile.h"
+#include "measure/figures.h"
 #include "measure/report_page.h"
 #include "term/cli.h"
 #include "term/options.h"

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 
 enum { MAX_TEXT = 16 << 20, MAX_REQUEST = 2 << 20 };
 

@@ -8,7 +8,7 @@
 
 #include <kentang.h>
 
-#include "setup/lora_opts.h"
+#include "setup/command_model.h"
 
 typedef struct kt__bench_streams {
     kt_engine *engine;

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "term/cli.h"
 #include "measure/quality.h"
 #include "measure/text_score.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "term/cells.h"
+#include "term/safe_text.h"
 
 /* XML has no such characters, not even as references. */
 static bool is_no_xml(uint32_t cp) {

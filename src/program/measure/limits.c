@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

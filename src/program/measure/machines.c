@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/json_number.h"
+#include "measure/figures.h"
 #include "measure/limits.h"
-#include "measure/percentile.h"
 #include "ops/speed.h"
 #include "peers/peers.h"
 

@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/vec.h"
+#include "base/json.h"
 #include "calls/calls.h" /* the parser itself: kentang.h has it for answers only */
 #include "calls/prompt.h"
 #include "chat/chat_template.h"

@@ -9,7 +9,7 @@
 #include "measure/choices.h"
 #include "measure/judge.h"
 #include "measure/quality_report.h"
-#include "term/interrupt.h"
+#include "term/terminal.h"
 #include "setup/setting_opts.h"
 
 typedef struct perplexity_opts {

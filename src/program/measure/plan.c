@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "context/shares.h"
-#include "engine/rank_plan.h"
-#include "measure/json_number.h"
+#include "context/join.h"
+#include "engine/divide.h"
+#include "measure/figures.h"
 #include "ops/speed.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"

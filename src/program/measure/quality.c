@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "measure/percentile.h"
+#include "measure/figures.h"
 
 /* ---- one row ---- */
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 
 static const kt__opt table[] = {
     {.name = "report",

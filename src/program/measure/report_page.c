@@ -2,12 +2,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/error.h"
 #include "host/host.h"
+#include "host/textfile.h"
+#include "kt_revision.h" /* written by cmake/revision.cmake: KT_REVISION */
 #include "measure/html.h"
-#include "measure/machine.h"
 
 static const char style[] =
     ":root{color-scheme:light dark;--bg:#fff;--fg:#1b1b1b;--dim:#565656;--line:#d9d9d9;--quiet:#a3a3a3;"
@@ -241,4 +244,27 @@ kt_status kt__report_finish(kt__report *r, const char *isa, kt_error *err) {
                                      : kt__report_write(r->opts, &r->out, err);
     kt__buf_free(&r->out);
     return status;
+}
+
+/* ---- machine ---- */
+
+/* The word in brackets: "always [madvise] never". */
+void kt__machine_thp(char *out, size_t size) {
+    char line[64];
+    out[0] = '\0';
+    if (!kt__text_line("", "/sys/kernel/mm/transparent_hugepage", "enabled", line, sizeof line))
+        return;
+    const char *open = strchr(line, '[');
+    if (open) snprintf(out, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
+}
+
+void kt__machine_system(char *out, size_t size) {
+    struct utsname name;
+    out[0] = '\0';
+    if (uname(&name) == 0)
+        snprintf(out, size, "%s %s %s", name.sysname, name.release, name.machine);
+}
+
+const char *kt__machine_revision(void) {
+    return KT_REVISION;
 }

@@ -6,6 +6,8 @@
 #ifndef KT_MEASURE_REPORT_PAGE_H
 #define KT_MEASURE_REPORT_PAGE_H
 
+#include <stddef.h>
+
 #include "measure/plot.h"
 #include "measure/report_file.h"
 
@@ -38,5 +40,17 @@ void kt__report_note(kt__report *r, const char *text);
 
 /* Writes the file; isa: the tier of the kernels, or NULL. The report is gone afterwards. */
 kt_status KT_CHECKED kt__report_finish(kt__report *r, const char *isa, kt_error *err);
+
+/* What a report says of the machine besides what it measured.
+ *
+ * Owns: how transparent huge pages are set, the system's name, and which revision of the sources the
+ * program is made of. Any thread. */
+
+/* "always", "madvise" or "never"; "" where the system has no such pages. */
+void kt__machine_thp(char *out, size_t size);
+/* "Linux 6.1.0 x86_64" */
+void kt__machine_system(char *out, size_t size);
+/* "0b2d2740c1aa", "0b2d2740c1aa with changes", or "" where the sources were no checkout. */
+const char *kt__machine_revision(void);
 
 #endif

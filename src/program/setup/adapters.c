@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_out.h"
-#include "setup/file_watch.h"
-#include "store/adapter_file.h"
+#include "base/json.h"
+#include "setup/model_name.h"
+#include "store/load_in.h"
 
 /* ---- the settings ---- */
 

@@ -29,7 +29,7 @@ struct kt__override {
 };
 size_t kt__setting_size(kt__setting_kind kind); /* of a value in kt__config */
 
-/* ---- config_models.c: [[models]] ---- */
+/* ---- config_whole.c: [[models]] ---- */
 kt_status KT_CHECKED kt__config_read_models(kt__config *config, const kt__toml *value,
                                             const char *name, kt_error *err);
 /* Each model's `own`, with its preset; settings that are words are checked. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "setup/step_threads.h"
 #include "setup/tuned.h"
 
 enum { LIST_BYTES = 4096 };

@@ -6,9 +6,9 @@
 #define KT_SETUP_SERVE_OPTS_H
 
 #include "base/buf.h"
-#include "term/options.h"
 #include "setup/config.h"
-#include "setup/lora_opts.h"
+#include "setup/command_model.h"
+#include "term/options.h"
 
 typedef struct kt__serve_opts {
     kt__config *given; /* by options that are settings: setting_opts.h; the command's */
@@ -32,5 +32,14 @@ kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts);
 /* strange: what the environment has that is no setting; may be NULL. */
 kt_status KT_CHECKED kt__serve_opts_configure(const kt__serve_opts *opts, kt__config **out,
                                               kt__buf *strange, kt_error *err);
+
+/* What a server's settings may ask for where several processes compute its model.
+ *
+ * Owns: the list of what they cannot do together, and what is known of their launcher. Any thread. */
+
+/* KT_E_UNSUPPORTED names the first setting that does not go with several processes, and what to do. */
+kt_status KT_CHECKED kt__several_check(const kt__config *config, kt_error *err);
+/* How long what is unfinished may continue after the launcher's SIGTERM, before its SIGKILL. */
+int64_t kt__several_end_ms(void);
 
 #endif

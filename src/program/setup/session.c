@@ -7,11 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "host/page_use.h"
+#include "host/pages.h"
 #include "setup/command_model.h"
 #include "setup/model_name.h"
-#include "setup/step_threads.h"
-#include "term/interrupt.h"
+#include "setup/tuned.h"
+#include "term/terminal.h"
 #include "term/safe_text.h"
 
 kt__opt_group kt__session_opts_group(kt__session_opts *opts) {

@@ -7,7 +7,7 @@
 
 #include <kentang.h>
 
-#include "setup/lora_opts.h"
+#include "setup/command_model.h"
 #include "setup/place.h"
 #include "setup/setting_opts.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json_out.h"
+#include "base/json.h"
 
 enum { MAX_LINE = 8192 };
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/thread.h"
 #include "convert/part_file.h"

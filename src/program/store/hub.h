@@ -8,8 +8,8 @@
 #ifndef KT_STORE_HUB_H
 #define KT_STORE_HUB_H
 
-#include "store/file_choice.h"
 #include "store/download.h"
+#include "store/file_choice.h"
 
 /* A name taken apart: [hf:]NAME[:TAG], [hf:]OWNER/REPO[@REVISION][/FILE][:TAG], or an address. */
 typedef struct kt__hub_name {

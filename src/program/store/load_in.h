@@ -8,6 +8,8 @@
 #ifndef KT_STORE_LOAD_IN_H
 #define KT_STORE_LOAD_IN_H
 
+#include <kentang.h>
+
 #include "convert/write.h"
 
 typedef struct kt__load_in {
@@ -32,5 +34,15 @@ typedef struct kt__load_in_report {
 
 kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *report,
                               kt_error *err) KT_CHECKED;
+
+/* Opening an adapter from what people have of it: a GGUF file, or a folder as PEFT saves it.
+ *
+ * Owns: which of the two a path is, and turning a folder into the bytes that libkentang opens. Any
+ * thread. */
+
+/* As kt_adapter_open; path may also be a folder with adapter_config.json and
+ * adapter_model.safetensors. */
+kt_status KT_CHECKED kt__adapter_open_path(kt_model *model, const char *path, kt_adapter **out,
+                                           kt_error *err);
 
 #endif

@@ -16,14 +16,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/hash.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "convert/folder.h"
 #include "convert/json_file.h"
 #include "convert/sentence.h"
 #include "gguf/gguf.h"
-#include "host/relay.h"
+#include "host/pages.h"
 #include "store/hf_settings.h"
 #include "store/hub.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/buf.h"
 #include "store/file_choice.h"
 
 enum { MAX_PATH = 4096, MAX_DEPTH = 6, MAX_MODELS = 65536 };

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/byte_progress.h"
+#include "term/progress.h"
 #include "term/cli.h"
 #include "term/options.h"
 #include "term/terminal.h"

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/f16.h"
-#include "model/lora_file.h"
+#include "model/lora.h"
 #include "sample/rng.h"
 
 typedef struct synth_lora {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "base/nearest.h"
 #include "term/cli.h"
 #include "host/host.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "term/options.h"
-#include "term/byte_progress.h"
+#include "term/progress.h"
 #include "convert/write.h"
 #include "quant/recipe.h"
 

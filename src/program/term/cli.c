@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/ending.h"
+#include "base/utf8.h"
 #include "base/error.h"
 #include "term/safe_text.h"
 

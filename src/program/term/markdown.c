@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "term/cells.h"
+#include "term/safe_text.h"
 
 enum {
     MAX_PENDING = 1 << 20, /* never reached: what is longer than the next two is decided */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "term/cells.h"
+#include "term/safe_text.h"
 #include "term/terminal.h"
 
 void kt__screen_open(kt__screen *s, bool plain, kt__thoughts thoughts) {

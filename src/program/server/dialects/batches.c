@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
-#include "base/json_out.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/thread.h"
 #include "dialects/dialects.h"
 

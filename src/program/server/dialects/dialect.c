@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
-#include "base/vec.h"
+#include "base/json.h"
+#include "base/buf.h"
 
 void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
     kt__wire_write_error_as(out, status, err);

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "dialects/dialects.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "dialects/dialects.h"
 
 /* The names of this path for those that the readers know. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "dialects/dialects.h"
 #include "jobs/trainer.h"
 

@@ -1,7 +1,7 @@
 /* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. The bodies
  * are read in dialect_messages_read.c. */
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "dialects/dialects.h"
 
 /* ---- answering ---- */

@@ -3,7 +3,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "dialects/dialects.h"
 #include "jobs/stats.h"
 

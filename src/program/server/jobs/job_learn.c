@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "jobs/job.h"
 
 /* The one text that "adapter" is, where that is no adapter of the configuration; else NULL. */

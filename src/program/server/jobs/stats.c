@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "setup/adapters.h"
 #include "jobs/job.h"
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "dialects/batches.h"
 #include "setup/config_set.h"
-#include "setup/several.h"
+#include "setup/serve_opts.h"
 #include "transports/http.h"
 #include "transports/http_listen.h"
 #include "transports/http_peer.h"

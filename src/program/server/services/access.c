@@ -1,8 +1,13 @@
 #include "services/access.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "setup/config_read.h"
 
 /* The name of "name:port" and "[v6]:port"; false: neither. */
 static bool split_host(const char *text, const char **name, size_t *len) {
@@ -89,4 +94,120 @@ const char *kt__access_key(const kt__keys *keys, const char *authorization, cons
         return kt__keys_find(keys, key, strlen(key));
     }
     return api_key ? kt__keys_find(keys, api_key, strlen(api_key)) : NULL;
+}
+
+/* ---- keys ---- */
+
+enum { MIN_KEY = 16, MAX_NAME = 64, MAX_KEYS = 4096, MAX_FILE_BYTES = 4 << 20 };
+
+typedef struct key {
+    char name[MAX_NAME];
+    unsigned char bytes[KT__KEY_MAX]; /* padded with zeros */
+    size_t len;
+} key;
+
+struct kt__keys {
+    size_t n;
+    key keys[];
+};
+
+static kt_status parse_line(char *line, int n, const char *path, key *out, bool *found,
+                            kt_error *err) {
+    size_t len = strcspn(line, "\r\n");
+    line[len] = '\0';
+    *found = false;
+    while (*line == ' ' || *line == '\t') line++;
+    if (!*line || *line == '#') return KT_OK;
+    char *colon = strchr(line, ':'), *secret = colon ? colon + 1 : line;
+    len = strlen(secret);
+    while (len && (secret[len - 1] == ' ' || secret[len - 1] == '\t')) len--;
+    *out = (key){.len = len};
+    if (len < MIN_KEY || len > KT__KEY_MAX)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "%s:%d: a key has %d to %d characters, this one %zu", path, n,
+                           (int)MIN_KEY, (int)KT__KEY_MAX, len);
+    memcpy(out->bytes, secret, len);
+    if (colon) {
+        snprintf(out->name, sizeof out->name, "%.*s", (int)(colon - line), line);
+    } else {
+        snprintf(out->name, sizeof out->name, "key-%d", n);
+    }
+    *found = true;
+    return KT_OK;
+}
+
+static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_error *err) {
+    size_t before = keys->n;
+    for (int n = 1; *text; n++) {
+        bool found = false;
+        char *newline = strchr(text, '\n'), *line = text;
+        text = newline ? newline + 1 : text + strlen(text);
+        if (keys->n == MAX_KEYS)
+            return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s: at most %d keys", path,
+                               (int)MAX_KEYS);
+        kt_status status = parse_line(line, n, path, &keys->keys[keys->n], &found, err);
+        if (status != KT_OK) return status;
+        keys->n += found;
+    }
+    if (keys->n > before) return KT_OK;
+    return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "%s holds no key", path);
+}
+
+static kt_status read_file(const char *path, kt__keys *keys, kt_error *err) {
+    kt__buf text;
+    struct stat st;
+    kt_status status;
+    KT__TRY(kt__config_file_read(path, "the keys", MAX_FILE_BYTES, &text, &st, err));
+    if ((st.st_mode & 077) != 0)
+        KT__TRY(kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
+                            "%s may be read or written by others: chmod 600 %s", path, path));
+    KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, keys, err));
+out:
+    kt__config_file_forget(&text);
+    return status;
+}
+
+/* KEY or NAME:KEY, with commas between them */
+static kt_status read_list(const char *list, kt__keys *keys, kt_error *err) {
+    size_t len = strlen(list);
+    char *lines = kt__strdup(list);
+    if (!lines) return kt__fail_nomem(err, "keys", len);
+    for (char *comma = lines; (comma = strchr(comma, ',')) != NULL;) *comma = '\n';
+    kt_status status = parse_keys(lines, "http.api_key", keys, err);
+    explicit_bzero(lines, len);
+    kt__free(lines);
+    return status;
+}
+
+kt_status kt__keys_read(const char *path, const char *list, kt__keys **out, kt_error *err) {
+    kt_status status = KT_OK;
+    *out = NULL;
+    if (!path && !list) return KT_OK;
+    kt__keys *keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
+    if (!keys) return kt__fail_nomem(err, "keys", MAX_KEYS * sizeof keys->keys[0]);
+    if (path) KT__TRY(read_file(path, keys, err));
+    if (list) KT__TRY(read_list(list, keys, err));
+    *out = keys;
+    keys = NULL;
+out:
+    kt__keys_free(keys);
+    return status;
+}
+
+void kt__keys_free(kt__keys *keys) {
+    if (keys) explicit_bzero(keys->keys, keys->n * sizeof keys->keys[0]);
+    kt__free(keys);
+}
+
+const char *kt__keys_find(const kt__keys *keys, const char *given, size_t len) {
+    unsigned char padded[KT__KEY_MAX] = {0};
+    const char *name = NULL;
+    memcpy(padded, given, len < sizeof padded ? len : sizeof padded);
+    for (size_t i = 0; i < keys->n; i++) {
+        const volatile unsigned char *bytes = keys->keys[i].bytes;
+        unsigned differ = (unsigned)(len ^ keys->keys[i].len);
+        for (size_t k = 0; k < sizeof padded; k++) differ |= (unsigned)(bytes[k] ^ padded[k]);
+        if (!differ) name = keys->keys[i].name;
+    }
+    return name;
 }

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "services/sched_latency.h"
+#include "services/workers.h"
 
 enum { N_EVENTS = 64, TICK_MS = 100 };
 

@@ -50,4 +50,12 @@ void kt__metrics_connection(kt__metrics *metrics, bool socket, int by);
 void kt__metrics_refused(kt__metrics *metrics, bool socket);
 void kt__metrics_write(kt__metrics *metrics, kt__buf *out);
 
+/* What the system says of the process, as Prometheus' text.
+ *
+ * Owns: reading /proc and the cgroup when asked. Keeps nothing. Any thread. */
+
+/* The two comment lines before the samples of kentang_NAME. */
+void kt__metric_head(kt__buf *out, const char *name, const char *type, const char *help);
+void kt__system_metrics_write(kt__buf *out);
+
 #endif

@@ -14,8 +14,8 @@
 #include "base/hash.h"
 #include "services/asked_name.h"
 #include "setup/place.h"
-#include "setup/several.h"
-#include "setup/step_threads.h"
+#include "setup/serve_opts.h"
+#include "setup/tuned.h"
 
 enum {
     MAX_PLACES = 64,

@@ -12,8 +12,8 @@
 
 #include "setup/config.h"
 #include "services/event_loop.h"
-#include "services/kept_answers.h"
-#include "services/keys.h"
+#include "services/learners.h"
+#include "services/access.h"
 #include "services/metrics.h"
 #include "services/models.h"
 #include "services/pulls.h"

@@ -17,7 +17,7 @@
 #include "transports/http_listen.h"
 #include "transports/http_peer.h"
 #include "transports/http_refuse.h"
-#include "services/sched_latency.h"
+#include "services/workers.h"
 
 enum { MAX_REPLY = 16 << 20, SLICE_BYTES = 32 << 10 };
 

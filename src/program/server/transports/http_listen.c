@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/config_file.h"
+#include "setup/config_read.h"
 
 enum { BACKLOG = 512 };
 

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "dialects/dialects.h"
 #include "transports/http_request.h"
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "setup/adapters.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialect_mcp.h"

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fd_io.h"
+#include "base/files.h"
 #include "mcp/rpc.h"
 #include "dialects/dialect_mcp.h"
 #include "base/framer.h"

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/json_out.h"
-#include "base/vec.h"
+#include "base/json.h"
+#include "base/buf.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialects.h"
 #include "jobs/stats.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/vec.h"
+#include "base/buf.h"
 
 void kt__wire_blocks_init(kt__wire_blocks *b, size_t max_bytes) {
     *b = (kt__wire_blocks){0};

@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "mcp/json_read.h"
+#include "mcp/rpc.h"
 #include "wire/wire_value.h"
 
 enum { MAX_CHOICES = 100000, MAX_FORM_BYTES = 4 << 20 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "mcp/json_read.h"
+#include "mcp/rpc.h"
 
 kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *err) {
     const kt__json_limits limits = {KT__WIRE_MAX_BYTES, KT__WIRE_MAX_DEPTH};

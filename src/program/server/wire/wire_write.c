@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "wire/wire.h"
 
 /* JSON has no infinity: a forbidden token is far below everything, as OpenAI writes it. */

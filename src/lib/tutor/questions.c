@@ -1,0 +1,387 @@
+#include "tutor/questions.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "tutor/asked.h"
+#include "tutor/frame.h"
+
+enum { QUESTION_BYTES = 1024, ANY_LANGUAGE = 0, ENGLISH, INDONESIAN };
+static const uint64_t wordings_seed = 0x776f7264;
+
+/* Words ahead of a question and after it. */
+typedef struct carrier {
+    int language;
+    bool lower; /* its first letter, and no mark at its end */
+    const char *ahead, *after;
+} carrier;
+
+static const carrier carriers[] = {
+    {ENGLISH, false, "Please tell me: ", ""},
+    {ENGLISH, false, "", " Thank you."},
+    {ENGLISH, false, "I have a question. ", ""},
+    {ENGLISH, false, "Hello! ", ""},
+    {ENGLISH, true, "", ""},
+    {ENGLISH, false, "Answer this: ", ""},
+    {ENGLISH, false, "Can you help me? ", ""},
+    {ENGLISH, true, "", ", please?"},
+    {INDONESIAN, false, "Tolong jawab: ", ""},
+    {INDONESIAN, false, "", " Terima kasih."},
+    {INDONESIAN, false, "Aku mau bertanya. ", ""},
+    {INDONESIAN, false, "Halo! ", ""},
+    {INDONESIAN, true, "", ""},
+    {INDONESIAN, false, "Bisa bantu? ", ""},
+    {INDONESIAN, true, "", ", ya?"},
+    {ANY_LANGUAGE, true, "", ""},
+    {ANY_LANGUAGE, true, "", "..."},
+    {ANY_LANGUAGE, true, "", "??"},
+    {ANY_LANGUAGE, false, "- ", ""},
+    {ANY_LANGUAGE, true, "", "!"},
+};
+enum { N_CARRIERS = sizeof carriers / sizeof *carriers };
+
+static bool has_word(const char *text, const char *const *words) {
+    for (size_t k = 0; words[k]; k++) {
+        size_t n = strlen(words[k]);
+        for (const char *at = strstr(text, words[k]); at; at = strstr(at + 1, words[k])) {
+            bool begins = at == text || at[-1] == ' ';
+            if (begins && (!at[n] || strchr(" ,.?!:", at[n]))) return true;
+        }
+    }
+    return false;
+}
+
+/* By words that few sentences are without. */
+static int language_of(const char *text) {
+    static const char *const english[] = {"the", "is",   "what", "who", "how", "does", "are",
+                                          "of",  "when", "my",   "do",  "to",  NULL};
+    static const char *const indonesian[] = {"apa", "siapa", "yang",      "berapa", "kapan", "mana",
+                                             "itu", "di",    "bagaimana", "saya",   "aku",   NULL};
+    char lower[QUESTION_BYTES];
+    size_t n = strlen(text);
+    for (size_t i = 0; i <= n; i++)
+        lower[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 'a' - 'A') : text[i];
+    if (has_word(lower, indonesian)) return INDONESIAN;
+    return has_word(lower, english) ? ENGLISH : ANY_LANGUAGE;
+}
+
+/* The question with a carrier's words, into out[QUESTION_BYTES + 64]; false: as it was. */
+static bool carry_question(const carrier *c, const char *question, char *out) {
+    size_t n = strlen(question), n_ahead = strlen(c->ahead);
+    memcpy(out, c->ahead, n_ahead);
+    memcpy(out + n_ahead, question, n + 1);
+    char *body = out + n_ahead;
+    if (c->lower) {
+        if (body[0] >= 'A' && body[0] <= 'Z') body[0] = (char)(body[0] + 'a' - 'A');
+        while (n > 0 && strchr("?!. ", body[n - 1])) body[--n] = '\0';
+    }
+    strcpy(body + n, c->after);
+    return strcmp(out, question) != 0;
+}
+
+typedef struct rewording {
+    kt__lesson *lesson;
+    const kt_model *model;
+    int n_trained;
+    kt__frame frame;
+    kt_error *err;
+} rewording;
+
+/* A sample like samples[i], with another question in its place. */
+static kt_status add_reworded(rewording *w, size_t i, size_t begin, size_t end,
+                              const char *question, kt__sample_use use) {
+    const kt__sample s = w->lesson->samples[i];
+    size_t n, n_prompt = end + w->frame.n_after;
+    int32_t *ids;
+    KT__STEP(kt__frame_prompt(&w->frame, w->model, s.ids, begin, question, &ids, &n, w->err));
+    const kt__sample like = {.kind = s.kind, .weight = s.weight, .group = s.group, .use = use};
+    kt_status status = kt__lesson_add_tokens(w->lesson, ids, n, s.ids + n_prompt,
+                                             (size_t)s.n - n_prompt, &like, w->err);
+    kt__free(ids);
+    return status;
+}
+
+/* The first of a language's carriers in an order of the question's own is measured, the next ones are trained. */
+static kt_status reword_sample(rewording *w, size_t i, uint64_t seed) {
+    const kt__sample *s = &w->lesson->samples[i];
+    char question[QUESTION_BYTES], other[QUESTION_BYTES + 64];
+    size_t begin, end;
+    int n = 0;
+    if (!kt__frame_last_question(&w->frame, w->model, s, &begin, &end)) return KT_OK;
+    if (!kt__frame_text(w->model, s->ids + begin, end - begin, question, sizeof question))
+        return KT_OK; /* too long a one to reword */
+    size_t len = strlen(question);
+    int language = language_of(question);
+    uint64_t first = kt__hash_bytes(wordings_seed ^ seed, question, len).w[0];
+    for (size_t k = 0; k < N_CARRIERS && n <= w->n_trained; k++) {
+        const carrier *c = &carriers[(first + k) % N_CARRIERS];
+        if (c->language != language || !carry_question(c, question, other)) continue;
+        kt__sample_use use = n++ == 0 ? KT__SAMPLE_MEASURED : KT__SAMPLE_TRAINED;
+        kt_status status = add_reworded(w, i, begin, end, other, use);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+kt_status kt__wordings_add(kt__lesson *l, const kt_model *model, int n_trained, uint64_t seed,
+                           kt_error *err) {
+    rewording w = {.lesson = l, .model = model, .n_trained = n_trained, .err = err};
+    size_t n = l->n;
+    kt_status status = kt__frame_find(model, &w.frame, err);
+    for (size_t i = 0; status == KT_OK && w.frame.n_ahead > 0 && i < n; i++)
+        status = reword_sample(&w, i, seed);
+    kt__frame_free(&w.frame);
+    return status;
+}
+
+/* ---- rewrite ---- */
+
+enum { REWRITE_WORDS = 32 };
+static const double share_left_out = 0.35, share_moved = 0.5, share_asked = 0.6;
+static const uint64_t rewrite_seed = 0x72657772;
+
+/* A run of bytes of the question. */
+typedef struct piece {
+    const char *s;
+    size_t len;
+} piece;
+
+typedef struct rewriting {
+    uint64_t number, n_drawn;
+    piece words[REWRITE_WORDS];
+    size_t n;
+} rewriting;
+
+/* In [0, 1). */
+static double draw_number(rewriting *r) {
+    uint64_t of[2] = {r->number, r->n_drawn++};
+    return (double)(kt__hash_bytes(rewrite_seed, of, sizeof of).w[0] >> 11) * 0x1p-53;
+}
+
+static size_t draw_index(rewriting *r) {
+    return (size_t)(draw_number(r) * (double)r->n);
+}
+
+/* The words of s[0, len), some of them, without marks at their end. */
+static void take_words(rewriting *r, const char *s, size_t len) {
+    for (size_t i = 0; i < len && r->n < REWRITE_WORDS;) {
+        size_t end = i;
+        while (end < len && s[end] != ' ') end++;
+        size_t n = end - i;
+        while (n > 0 && strchr("?!.,;:", s[i + n - 1])) n--;
+        if (n > 0 && draw_number(r) >= share_left_out) r->words[r->n++] = (piece){s + i, n};
+        i = end + 1;
+    }
+}
+
+static void move_word(rewriting *r) {
+    size_t from = draw_index(r), to = draw_index(r);
+    piece w = r->words[from];
+    memmove(r->words + from, r->words + from + 1, (r->n - from - 1) * sizeof w);
+    memmove(r->words + to + 1, r->words + to, (r->n - 1 - to) * sizeof w);
+    r->words[to] = w;
+}
+
+static bool join_words(rewriting *r, char *out, size_t size) {
+    size_t len = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (len + r->words[i].len + 3 > size) return false;
+        if (i) out[len++] = ' ';
+        memcpy(out + len, r->words[i].s, r->words[i].len);
+        len += r->words[i].len;
+    }
+    if (draw_number(r) < share_asked) out[len++] = '?';
+    out[len] = '\0';
+    return true;
+}
+
+bool kt__rewrite_question(const char *question, size_t at, size_t len, uint64_t number, char *out,
+                          size_t size) {
+    rewriting r = {.number = number};
+    take_words(&r, question, at);
+    if (r.n == REWRITE_WORDS) return false;
+    r.words[r.n++] = (piece){question + at, len};
+    take_words(&r, question + at + len, strlen(question + at + len));
+    if (draw_number(&r) < share_moved) move_word(&r);
+    return join_words(&r, out, size) && strcmp(out, question) != 0;
+}
+
+/* ---- phrase ---- */
+
+enum { PHRASE_WORDS = 64 };
+
+static bool is_letter_at(const char *s) {
+    unsigned char c = (unsigned char)*s;
+    return c >= 0x80 || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9');
+}
+
+const char *kt__phrase_word(const char *text, const kt__word *w) {
+    for (const char *at = text; *at; at++) {
+        size_t i = 0;
+        if (at > text && is_letter_at(at - 1)) continue;
+        while (i < w->len && at[i] && (at[i] | 32) == (w->s[i] | 32)) i++;
+        if (i == w->len) return at;
+    }
+    return NULL;
+}
+
+static bool is_in_words(const kt__word *words, size_t n, const kt__word *w) {
+    for (size_t i = 0; i < n; i++)
+        if (words[i].hash == w->hash) return true;
+    return false;
+}
+
+bool kt__phrase_find(kt__arena *arena, const char *question, const char *answer, size_t *out_begin,
+                     size_t *out_len) {
+    kt__word q[PHRASE_WORDS], a[PHRASE_WORDS];
+    size_t n_q, n_a;
+    const char *begin = NULL, *end = NULL;
+    if (!kt__words_of(arena, question, strlen(question), q, PHRASE_WORDS, &n_q) ||
+        !kt__words_of(arena, answer, strlen(answer), a, PHRASE_WORDS, &n_a))
+        return false;
+    for (size_t i = 0; i < n_q; i++) {
+        bool says = q[i].kind == KT__WORD_PLAIN || q[i].kind == KT__WORD_QUALITY || q[i].name;
+        const char *at = says && is_in_words(a, n_a, &q[i]) ? kt__phrase_word(question, &q[i])
+                                                            : NULL;
+        if (!at) continue;
+        if (!begin || at < begin) begin = at;
+        if (at + q[i].len > end || !end) end = at + q[i].len;
+    }
+    if (!begin || end - begin >= KT__PHRASE_BYTES) return false;
+    *out_begin = (size_t)(begin - question);
+    *out_len = (size_t)(end - begin);
+    return true;
+}
+
+/* ---- asking word ---- */
+
+enum { WORD_BYTES = 32 };
+static const uint64_t asking_seed = 0x61736b73;
+
+/* as: which kind; with: the next word counts, too ("how much", "how old"). */
+typedef struct asking {
+    const char *word;
+    char as;
+    bool with;
+} asking;
+
+static const asking table[] = {
+    {"what", 't', false},   {"which", 't', false},     {"who", 'p', false},
+    {"whom", 'p', false},   {"whose", 'p', false},     {"where", 'w', false},
+    {"when", 'd', false},   {"why", 'y', false},       {"how", 'h', true},
+    {"apa", 't', false},    {"siapa", 'p', false},     {"mana", 'w', false},
+    {"dimana", 'w', false}, {"kapan", 'd', false},     {"mengapa", 'y', false},
+    {"kenapa", 'y', false}, {"bagaimana", 'h', false}, {"berapa", 'n', false},
+};
+
+static bool is_letter(char c) {
+    return ((c | 32) >= 'a' && (c | 32) <= 'z') || (unsigned char)c >= 0x80;
+}
+
+/* The next word of *at, in lower case; *at is after it. false: there is none. */
+static bool next_word(const char **at, char out[WORD_BYTES]) {
+    size_t n = 0;
+    while (**at && !is_letter(**at)) ++*at;
+    for (; is_letter(**at); ++*at)
+        if (n + 1 < WORD_BYTES) out[n++] = **at >= 'A' && **at <= 'Z' ? (char)(**at | 32) : **at;
+    out[n] = '\0';
+    return n > 0;
+}
+
+uint64_t kt__asking_word(const char *text) {
+    char word[WORD_BYTES], then[WORD_BYTES] = "";
+    while (next_word(&text, word)) {
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+            if (strcmp(word, table[i].word) != 0) continue;
+            if (table[i].with && !next_word(&text, then)) then[0] = '\0';
+            return kt__hash_bytes(asking_seed + (uint64_t)table[i].as, then, strlen(then)).w[0] | 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- siblings ---- */
+
+enum { SIBLING_BYTES = 1024 };
+
+static const char *const english[] = {"Is %s well known?", "Write a poem about %s.",
+                                      "Why do people talk about %s?",
+                                      "What would you say about %s?"};
+static const char *const indonesian[] = {"Apakah %s terkenal?", "Tulis puisi tentang %s.",
+                                         "Mengapa orang membicarakan %s?",
+                                         "Apa pendapatmu tentang %s?"};
+enum { N_ASKS = sizeof english / sizeof *english };
+
+/* ---- the questions ---- */
+
+typedef struct sibling_writer {
+    kt__lesson *lesson;
+    kt_engine *engine;
+    const kt__lesson_own *own;
+    kt__frame frame;
+    kt__arena arena;
+    kt_error *err;
+} sibling_writer;
+
+/* The base's answer to a question, as a sample that is measured. */
+static kt_status add_sibling(sibling_writer *w, const char *question) {
+    const kt__frame *f = &w->frame;
+    int32_t *ids;
+    size_t n;
+    KT__STEP(
+        kt__frame_prompt(f, w->engine->model, f->ahead, f->n_ahead, question, &ids, &n, w->err));
+    kt_status status = kt__asked_add(w->lesson, w->engine, w->own, ids, n, KT__SAMPLE_MEASURED,
+                                     w->err);
+    kt__free(ids);
+    return status;
+}
+
+/* The ask-th about the subject of samples[i], where it has one; *n counts them. */
+static kt_status write_sibling(sibling_writer *w, size_t i, size_t ask, int *n) {
+    const kt__sample *s = &w->lesson->samples[i];
+    const kt_model *model = w->engine->model;
+    char question[SIBLING_BYTES], answer[SIBLING_BYTES], asked[KT__PHRASE_BYTES + 64];
+    size_t begin, end, at, len;
+    if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
+    size_t first = end + w->frame.n_after;
+    if (!kt__frame_text(model, s->ids + begin, end - begin, question, sizeof question) ||
+        !kt__frame_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||
+        !kt__phrase_find(&w->arena, question, answer, &at, &len))
+        return KT_OK;
+    bool in_english = strstr(question, " the ") || strstr(question, " is ") ||
+                      strstr(question, " does ") || strncmp(question, "Wh", 2) == 0;
+    const char *const *asks = in_english ? english : indonesian;
+    const char *slot = asks[ask % N_ASKS], *mark = strstr(slot, "%s");
+    size_t n_ahead = (size_t)(mark - slot);
+    memcpy(asked, slot, n_ahead);
+    memcpy(asked + n_ahead, question + at, len);
+    strcpy(asked + n_ahead + len, mark + 2);
+    ++*n;
+    return add_sibling(w, asked);
+}
+
+kt_status kt__siblings_add(kt__lesson *l, kt_engine *engine, const kt__lesson_own *own,
+                           kt_error *err) {
+    sibling_writer w = {.lesson = l, .engine = engine, .own = own, .err = err};
+    size_t n_taught = l->n;
+    int n = 0;
+    kt_status status;
+    kt__arena_init(&w.arena, 1 << 14, 1 << 24);
+    KT__TRY(kt__frame_find(engine->model, &w.frame, err));
+    if (!w.frame.n_ahead) goto out;
+    for (size_t turn = 0; turn < N_ASKS; turn++) { /* each is asked one before any is asked two */
+        size_t ask = turn;
+        for (size_t i = 0; i < n_taught && n < own->n; i++) {
+            const kt__sample *s = &l->samples[i];
+            if (s->kind != KT__SAMPLE_CORRECTION || s->use != KT__SAMPLE_DRAWN) continue;
+            KT__TRY(write_sibling(&w, i, ask++, &n));
+        }
+    }
+out:
+    kt__frame_free(&w.frame);
+    kt__arena_free(&w.arena);
+    return status;
+}
