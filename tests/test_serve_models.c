@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <math.h>
 
-#include "setup/model_name.h"
+#include "setup/file_watch.h"
 #include "jobs/job.h"
 #include "serve_reply.h"
 

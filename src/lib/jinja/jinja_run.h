@@ -155,7 +155,7 @@ kt_status kt__jx_dump(kt__jx *x, kt__jv v, const kt__jdump *opt, const kt__jstr 
 kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args,
                         kt__jv *out) KT_CHECKED;
 
-/* jinja_run.c: obj.name, obj[key] */
+/* jinja_access.c: obj.name, obj[key] */
 kt_status kt__jx_getattr(kt__jx *x, kt__jv obj, const kt__jstr *name, kt__jv *out) KT_CHECKED;
 kt_status kt__jx_getitem(kt__jx *x, kt__jv obj, kt__jv key, kt__jv *out) KT_CHECKED;
 
@@ -169,7 +169,7 @@ bool kt__jx_find_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 bool kt__jx_find_container_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 kt_status kt__jx_global(kt__jx *x, int64_t id, const kt__jargs *args, kt__jv *out) KT_CHECKED;
 
-/* jinja_run.c: variables */
+/* jinja_scope.c: variables */
 kt__jframe *kt__jx_frame(kt__jx *x, kt__jframe *parent); /* NULL: no memory */
 kt_status kt__jx_assign(kt__jx *x, const kt__jnode *target, kt__jframe *frame,
                         kt__jv val) KT_CHECKED;

@@ -8,6 +8,7 @@
 #include "term/cli.h"
 #include "term/safe_text.h"
 #include "setup/learn_config.h"
+#include "setup/learn_opts.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
 

@@ -16,7 +16,7 @@
 #include "term/cli.h"
 #include "setup/answer_opts.h"
 #include "setup/model_name.h"
-#include "setup/learn_config.h"
+#include "setup/learn_opts.h"
 #include "term/progress.h"
 #include "term/screen.h"
 #include "setup/session.h"

@@ -97,7 +97,7 @@ kt__hf_archs kt__hf_arch_of(const char *arch_name);
 /* The architecture's keys. n_vocab: the rows of the embedding. */
 void kt__hf_config_put(const kt__hf_config *config, int64_t n_vocab, kt__gguf_writer *w);
 
-/* config.c */
+/* config_values.c */
 /* A value of the language model's part, else of the file's root; NULL: in neither. */
 json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
 /* The same of a truth value; where both are silent, the class's default, else the fallback. */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "context/join.h"
-#include "engine/divide.h"
+#include "engine/rank_plan.h"
 #include "measure/figures.h"
 #include "ops/speed.h"
 #include "setup/command_model.h"

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "setup/model_name.h"
+#include "setup/file_watch.h"
 #include "store/load_in.h"
 
 /* ---- the settings ---- */

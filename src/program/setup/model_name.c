@@ -3,14 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/nearest.h"
-#include "store/load_in.h"
 #include "term/progress.h"
+#include "store/load_in.h"
 
 extern char **environ;
 
@@ -228,23 +227,4 @@ bool kt__model_name_exists(const char *name) {
                   (!is_path(name) && find_configured(name, NULL, false, &path, &ignored) == KT_OK);
     kt__free(path);
     return exists;
-}
-
-/* ---- file watch ---- */
-
-kt__file_stamp kt__file_stamp_of(const char *path) {
-    struct stat st;
-    if (!path || stat(path, &st) != 0) return (kt__file_stamp){0};
-    return (kt__file_stamp){st.st_dev, st.st_ino, st.st_size, st.st_mtim};
-}
-
-kt__file_change kt__file_changed(const char *path, const kt__file_stamp *then) {
-    if (!then->ino) return KT__FILE_SAME;
-    const kt__file_stamp now = kt__file_stamp_of(path);
-    if (!now.ino) return KT__FILE_GONE;
-    if (now.ino != then->ino || now.dev != then->dev) return KT__FILE_REPLACED;
-    if (now.size < then->size) return KT__FILE_TRUNCATED;
-    bool same = now.size == then->size && now.changed.tv_sec == then->changed.tv_sec &&
-                now.changed.tv_nsec == then->changed.tv_nsec;
-    return same ? KT__FILE_SAME : KT__FILE_WRITTEN;
 }

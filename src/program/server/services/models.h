@@ -14,7 +14,7 @@
 
 #include "setup/adapters.h"
 #include "setup/config.h"
-#include "setup/model_name.h"
+#include "setup/file_watch.h"
 #include "services/learners.h"
 #include "setup/slog.h"
 
