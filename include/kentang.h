@@ -1054,6 +1054,10 @@ struct kt_request_params {
     const char *tool_choice;
     const char *template_vars;
     bool one_call;              /* at most one call an answer */
+    /* false; a call counts in other spellings than the model's template asks for, too: JSON with a
+     * name and arguments, bare or in a fence, other families' tags, NAME({...}) in a line of its
+     * own. Not where constraint has forms. */
+    bool native_calls;
     /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it
      * says. */
     bool split;

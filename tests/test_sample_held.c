@@ -301,6 +301,56 @@ static void test_control_tokens_stand_for_their_names(void **state) {
     expect_refused(w, 7, ROW("<call>", "{\"", "c", "\"", ":", "1", "1"), 7, false);
 }
 
+/* ---- a value in free text, by the caller's word ---- */
+
+#define VALUE_SCHEMAS                                                                      \
+    "{\"prefixItems\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}," \
+    "\"name\":{\"type\":\"string\"}},\"required\":[\"a\"]}],\"pieces\":[\"x=\",{\"json\":0}]}"
+static const kt_form value_form[] = {{.kind = KT_FORM_PIECES, TEXT(VALUE_SCHEMAS)}};
+
+static void walk_value(words *w, const kt_constraint *what, uint32_t indent) {
+    kt__constraint *c;
+    kt__held *h = held_to(w, what, &c);
+    kt__held_push(h, word(w, "b"));
+    assert_true(kt__held_takes(h, word(w, "}")));
+    heap_begin(1, LONG_MAX);
+    kt__held_begin_value(h, 0, indent, "", 0);
+    long n_failed = heap.n_failed;
+    heap_end();
+    assert_int_equal(n_failed, 0);
+    assert_false(kt__held_takes(h, word(w, "b")));
+    assert_false(kt__held_takes(h, 0)); /* nor may the answer end */
+    for (int n = 0; n < 40 && !kt__held_is_free(h); n++) {
+        check_mask(w, h);
+        int32_t id = choose(w);
+        assert_true(id >= 0);
+        kt__held_push(h, id);
+    }
+    kt__held_free(h);
+    kt__constraint_free(c);
+}
+
+static void test_values_in_free_text(void **state) {
+    words *w = *state;
+    static const char *const trigger[] = {"<t>"};
+    const kt_constraint calls = {
+        .forms = value_form, .n_forms = 1, .triggers = trigger, .n_triggers = 1, .repeat = true};
+    for (uint32_t i = 0; i < 40; i++) walk_value(w, &calls, i % 4);
+    kt__constraint *c;
+    kt__held *h = held_to(w, &calls, &c);
+    kt__held_begin_value(h, 0, 0, " {\"", 3);
+    static const char *const row[] = {"a", "\"", ":", "1", "}", "b", "<t>", "x=", "{", NULL};
+    assert_int_equal(first_refused(w, h, row), 9); /* free again, and its trigger counts */
+    assert_false(kt__held_takes(h, word(w, "b")));
+    kt__held_free(h);
+    h = NULL;
+    assert_int_equal(kt__held_create(c, &h, NULL), KT_OK);
+    kt__held_begin_value(h, 0, 0, "[", 1); /* does not fit: nothing happens */
+    assert_true(kt__held_is_free(h) || kt__held_takes(h, word(w, "b")));
+    kt__held_free(h);
+    kt__constraint_free(c);
+}
+
 static void test_refusals(void **state) {
     words *w = *state;
     static const kt_form bad_schema = {.kind = KT_FORM_JSON_SCHEMA,
@@ -343,6 +393,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_masks_are_what_trying_gives, w),
         cmocka_unit_test_prestate(test_texts, w),
         cmocka_unit_test_prestate(test_control_tokens_stand_for_their_names, w),
+        cmocka_unit_test_prestate(test_values_in_free_text, w),
         cmocka_unit_test_prestate(test_refusals, w),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,6 +183,14 @@ static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
     return status;
 }
 
+/* Arguments of a call that the model spells in its own way are held to their schema from the moment
+ * that the tool is known. */
+static void hold_args(kt__answer *a) {
+    kt__call_args args;
+    if (a->parts && kt__parts_take_args(a->parts, &args))
+        kt__held_begin_value(a->held, args.tool, args.indent, args.text, args.len);
+}
+
 kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
     const kt_model *model = a->engine->model;
     kt_status status = KT_OK;
@@ -197,6 +205,7 @@ kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
         status = kt__parts_push(a->parts, a->text.data, a->text.len, false, err);
     if (a->held) {
         kt__held_push(a->held, id);
+        hold_args(a);
         if (kt__held_over(a->held) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
     }
     bool full = a->n_generated == a->n_predict, loops = kt__loop_push(&a->loop, id);

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/buf.h"
-#include "calls/calls.h"
 #include "calls/format.h"
 
 enum { MAX_STEP_BYTES = 32 << 20 };
@@ -139,6 +138,7 @@ kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
         .prompt_tail = c->tail,
         .prompt_tail_len = c->tail_len,
         .one_call = request->one_call,
+        .any_spelling = !request->native_calls && request->constraint.n_forms == 0,
         .id_seed = id_seed,
     };
     kt__parts *p = kt__calloc(1, sizeof *p);
@@ -188,6 +188,10 @@ kt_status kt__parts_push(kt__parts *p, const char *text, size_t len, bool last, 
 out:
     if (!last) count_reasoning(p, before);
     return status;
+}
+
+bool kt__parts_take_args(kt__parts *p, kt__call_args *out) {
+    return kt__call_take_args(p->parser, out);
 }
 
 const kt_part *kt__parts_get(const kt__parts *p, size_t *n) {

@@ -5,6 +5,7 @@
 #ifndef KT_ANSWER_PARTS_H
 #define KT_ANSWER_PARTS_H
 
+#include "calls/calls.h"
 #include "prompt/conversation.h"
 
 typedef struct kt__parts kt__parts;
@@ -22,6 +23,8 @@ int32_t kt__parts_forced(kt__parts *parts);
  * the next call. */
 kt_status kt__parts_push(kt__parts *parts, const char *text, size_t len, bool last,
                          kt_error *err) KT_CHECKED;
+/* After a push: as kt__call_take_args. */
+bool kt__parts_take_args(kt__parts *parts, kt__call_args *out);
 /* [*n], and the content among them, joined; valid until the next call. */
 const kt_part *kt__parts_get(const kt__parts *parts, size_t *n);
 const kt__buf *kt__parts_content(const kt__parts *parts);

@@ -1,10 +1,12 @@
 #include "base/utf8.h"
 #include "calls/parser_impl.h"
 
-/* The arguments cannot be read on: what is left is content. */
+/* The arguments cannot be read on: what is left is content. Those of a call of another spelling may
+ * be whole. */
 static kt__scan call_broken(kt__call_parser *p) {
+    bool whole = p->foreign.on && p->state == KT__P_OBJECT && p->args_begun;
     kt__p_send_args(p);
-    kt__p_end_call(p, false);
+    kt__p_end_call(p, whole);
     p->in_section = p->in_list = false;
     kt__p_resume(p);
     if (p->state == KT__P_HEADER) p->state = KT__P_CONTENT;
@@ -185,6 +187,7 @@ static kt__scan leave_calls(kt__call_parser *p) {
 }
 
 static kt__scan between_step(kt__call_parser *p) {
+    if (p->foreign.on) return kt__p_foreign_between(p);
     const kt__span span = kt__p_span(p);
     kt__call_head head;
     size_t at = 0;

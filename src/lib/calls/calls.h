@@ -76,6 +76,8 @@ typedef struct kt__call_options {
     kt__reason_mode reasoning;
     /* parallel_tool_calls is false: what follows a call is content */
     bool one_call;
+    /* Calls that are spelled otherwise than the format has them count, too (foreign.c says which). */
+    bool any_spelling;
     /* The content is to be a JSON text: white space around it and a Markdown fence are left out. */
     bool json_content;
     /* Ids that the format does not have are made of this and the call's index. */
@@ -97,6 +99,17 @@ kt_status KT_CHECKED kt__call_feed(kt__call_parser *parser, const char *bytes, s
 kt_status KT_CHECKED kt__call_finish(kt__call_parser *parser, kt_error *err);
 /* Calls begun so far. */
 uint32_t kt__call_count(const kt__call_parser *parser);
+/* Arguments of a call that is spelled in another way than the format has it. */
+typedef struct kt__call_args {
+    uint32_t tool;
+    uint32_t indent;  /* blanks at the beginning of the line that they begin in */
+    const char *text; /* how they begin, valid until the parser is used again */
+    size_t len;
+} kt__call_args;
+
+/* Once for each such call: its tool is known, and its arguments, one JSON object, are what comes
+ * next. It may turn out to be none yet. */
+bool kt__call_take_args(kt__call_parser *parser, kt__call_args *out);
 /* Whether the text so far ends inside reasoning. */
 bool kt__call_in_reasoning(const kt__call_parser *parser);
 

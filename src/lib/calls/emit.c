@@ -96,11 +96,11 @@ static void made_id(kt__call_parser *p, const char *name) {
     static const char alnum[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const uint64_t key[2] = {p->options.id_seed, p->n_calls};
     kt__digest h = kt__hash_bytes(0, key, sizeof key);
-    if (p->f->id_rule == KT__ID_FUNCTIONS) {
+    if (p->home->id_rule == KT__ID_FUNCTIONS) {
         snprintf(p->id, sizeof p->id, "functions.%s:%u", name, p->n_calls);
         return;
     }
-    if (p->f->id_rule != KT__ID_ALNUM_9) {
+    if (p->home->id_rule != KT__ID_ALNUM_9) {
         snprintf(p->id, sizeof p->id, "call_%016llx%08x", (unsigned long long)h.w[0],
                  (unsigned)(h.w[1] & 0xffffffffu));
         return;
@@ -138,7 +138,42 @@ void kt__p_end_call(kt__call_parser *p, bool complete) {
 }
 
 void kt__p_resume(kt__call_parser *p) {
+    p->f = p->home;
+    p->foreign = (kt__foreign){0};
+    p->line = (kt__line){0};
+    p->line_at = 0;
     p->cut = true;
     p->seen_text = false;
     kt__p_go(p, p->f->kind == KT__CALLS_HARMONY ? KT__P_HEADER : KT__P_CONTENT);
+}
+
+/* ---- arguments that come next ---- */
+
+/* Blanks at the beginning of the line that `at` is in. */
+static uint32_t line_indent(const kt__span *span, size_t at) {
+    size_t from = at, end;
+    while (from > 0 && span->s[from - 1] != '\n') from--;
+    for (end = from; end < at && (span->s[end] == ' ' || span->s[end] == '\t'); end++) continue;
+    return (uint32_t)(end - from);
+}
+
+void kt__p_expect_args(kt__call_parser *p, const kt__span *span, const kt__call_head *head) {
+    if (p->expected_given) return;
+    kt__buf_clear(&p->expected);
+    if (!kt__buf_append(&p->expected, span->s + head->expects_at, span->n - head->expects_at))
+        p->no_memory = true;
+    p->expects = true;
+    p->expects_tool = head->tool;
+    p->expects_indent = line_indent(span, head->expects_at);
+}
+
+bool kt__call_take_args(kt__call_parser *p, kt__call_args *out) {
+    if (!p->expects) return false;
+    p->expects = false;
+    p->expected_given = true;
+    *out = (kt__call_args){.tool = p->expects_tool,
+                           .indent = p->expects_indent,
+                           .text = p->expected.data ? p->expected.data : "",
+                           .len = p->expected.len};
+    return true;
 }

@@ -1,8 +1,8 @@
 #include "calls/parser_impl.h"
 
 bool kt__p_calls_on(const kt__call_parser *p) {
-    if (kt__tools_count(p->tools) == 0 || p->f->kind == KT__CALLS_NONE) return false;
-    return p->n_calls == 0 || (!p->options.one_call && !p->f->single);
+    if (kt__tools_count(p->tools) == 0 || p->home->kind == KT__CALLS_NONE) return false;
+    return p->n_calls == 0 || (!p->options.one_call && !p->home->single);
 }
 
 static bool is_name_char(char c) {
@@ -57,6 +57,7 @@ static bool text_is(const char *s, size_t len, const char *word) {
 }
 
 bool kt__p_is_args_key(const kt__call_format *f, const char *key, size_t len) {
+    if (text_is(key, len, "input") && !f->signs[0]) return true; /* no family's */
     return text_is(key, len, f->args_key) || text_is(key, len, "arguments") ||
            text_is(key, len, "parameters");
 }
@@ -288,6 +289,10 @@ kt__scan kt__p_head(const kt__call_parser *p, const kt__span *span, size_t at,
 /* ---- the call begins ---- */
 
 void kt__p_begin(kt__call_parser *p, const kt__span *span, const kt__call_head *head) {
+    if (head->expects) kt__p_expect_args(p, span, head);
+    p->expected_given = false;
+    p->foreign = head->foreign;
+    if (head->format) p->f = head->format;
     kt__p_begin_tool(p, head->tool, head->id, head->id_len);
     p->in_section = head->section;
     p->in_list = head->list;

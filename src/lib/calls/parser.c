@@ -7,6 +7,10 @@
 #include "base/utf8.h"
 #include "calls/parser_impl.h"
 
+/* Blanks at the beginning of a line before which a call of another spelling may begin; more are
+ * code in Markdown. */
+enum { MOST_INDENT = 3 };
+
 /* ---- reasoning ---- */
 
 static bool keeps_reasoning(const kt__call_parser *p) {
@@ -87,8 +91,22 @@ static kt__scan reason_marker(const kt__call_parser *p, const kt__span *span, si
     return r;
 }
 
+/* A call of another spelling, where a line begins. */
+static kt__scan foreign_marker(kt__call_parser *p, const kt__span *span, size_t at, bool start,
+                               answer_marker *out) {
+    kt__p_line_to(p, span, at);
+    const kt__line *line = &p->line;
+    if (line->mid || line->ticks || line->fenced) return KT__SCAN_NO;
+    if (line->blanks > MOST_INDENT && !start) return KT__SCAN_NO;
+    kt__scan r = kt__p_foreign_head(p, span, at, &out->head);
+    if (r == KT__SCAN_NO) out->head = (kt__call_head){0};
+    out->kind = MARKER_CALL;
+    out->used = out->head.used;
+    return r;
+}
+
 /* The marker at `at`, which the first that fits decides. */
-static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, size_t at,
+static kt__scan content_marker(kt__call_parser *p, const kt__span *span, size_t at,
                                answer_marker *out) {
     bool start = !p->seen_text && at == p->blanks;
     kt__scan r = KT__SCAN_NO;
@@ -97,6 +115,8 @@ static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, s
         out->kind = MARKER_CALL;
         out->used = out->head.used;
     }
+    if (r == KT__SCAN_NO && p->options.any_spelling && kt__p_calls_on(p))
+        r = foreign_marker(p, span, at, start, out);
     if (r == KT__SCAN_NO) r = reason_marker(p, span, at, start, out);
     if (r == KT__SCAN_NO) r = answer_name(p, span, at, out);
     for (int i = 0; r == KT__SCAN_NO && i < KT__REASON_DROPS && p->r->drop[i]; i++)
@@ -139,6 +159,7 @@ static void take_marker(kt__call_parser *p, const kt__span *span, size_t at,
         if (text) put_reasoning(p, span->s + at, m->used);
         begin_reasoning(p);
     }
+    kt__p_line_to(p, span, at + m->used);
     kt__p_consume(p, at + m->used);
 }
 
@@ -146,13 +167,12 @@ static void count_blanks(kt__call_parser *p, const kt__span *span) {
     while (p->blanks < span->n && kt__is_blank(span->s[p->blanks])) p->blanks++;
 }
 
-typedef kt__scan marker_fn(const kt__call_parser *p, const kt__span *span, size_t at,
-                           answer_marker *out);
+typedef kt__scan marker_fn(kt__call_parser *p, const kt__span *span, size_t at, answer_marker *out);
 
 /* From *at on: YES: a marker is there; else there is none before *at, where one may begin. *solid:
  * after the last byte that is neither white space nor a marker's. */
-static kt__scan find_marker(const kt__call_parser *p, const kt__span *span, marker_fn *marker,
-                            size_t *at, size_t *solid, answer_marker *out) {
+static kt__scan find_marker(kt__call_parser *p, const kt__span *span, marker_fn *marker, size_t *at,
+                            size_t *solid, answer_marker *out) {
     for (; *at < span->n; ++*at) {
         if (kt__is_blank(span->s[*at])) continue;
         kt__scan r = marker(p, span, *at, out);
@@ -165,24 +185,29 @@ static kt__scan find_marker(const kt__call_parser *p, const kt__span *span, mark
 static kt__scan content_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = p->scanned, solid;
-    answer_marker m;
+    answer_marker m = {0};
     count_blanks(p, &span);
     if (find_marker(p, &span, content_marker, &at, &solid, &m) == KT__SCAN_YES) {
         take_marker(p, &span, at, &m);
         return KT__SCAN_YES;
     }
+    if (m.head.expects && at < span.n)
+        kt__p_expect_args(p, &span, &m.head);
+    else
+        p->expected_given = false;
     size_t n = at - held_blanks(p, span.s, at);
     if (at == span.n && !p->ended) n -= kt__utf8_incomplete_tail(span.s, n);
     p->scanned = at;
     if (n == 0) return KT__SCAN_MORE;
     kt__p_content(p, span.s, n);
+    kt__p_line_to(p, &span, n);
     kt__p_consume(p, n);
     p->scanned = at - n;
     return KT__SCAN_MORE;
 }
 
 /* Where reasoning ends, or a call begins within it. */
-static kt__scan reasoning_marker(const kt__call_parser *p, const kt__span *span, size_t at,
+static kt__scan reasoning_marker(kt__call_parser *p, const kt__span *span, size_t at,
                                  answer_marker *out) {
     kt__scan r = one_marker(span, at, p->r->close, MARKER_DROP, out);
     for (int i = 0; r == KT__SCAN_NO && i < KT__REASON_ENDS; i++)
@@ -199,6 +224,8 @@ static kt__scan reasoning_marker(const kt__call_parser *p, const kt__span *span,
 static void end_reasoning(kt__call_parser *p) {
     p->cut = !keeps_reasoning(p);
     p->seen_text = !p->cut;
+    p->line = (kt__line){0};
+    p->line_at = 0;
     kt__p_go(p, KT__P_CONTENT);
 }
 
@@ -277,7 +304,7 @@ kt_status kt__call_feed(kt__call_parser *p, const char *bytes, size_t len, kt_er
 
 /* Whether the text at `at` is a part of a call that nothing can complete any more: its marker is
  * whole, or a marker begins right after a call. */
-static bool is_cut_call(const kt__call_parser *p, const kt__span *span, size_t at) {
+static bool is_cut_call(kt__call_parser *p, const kt__span *span, size_t at) {
     answer_marker m = {0};
     bool content = p->state == KT__P_CONTENT;
     if ((content ? content_marker : reasoning_marker)(p, span, at, &m) != KT__SCAN_MORE)
@@ -373,6 +400,7 @@ static void init_buffers(kt__call_parser *p) {
     kt__buf_init(&p->filter.held, 2 * KT__CALL_HELD_BYTES);
     kt__buf_init(&p->key, KT__CALL_HEAD_BYTES + 1);
     kt__buf_init(&p->stop, 2 * KT__CALL_HEAD_BYTES);
+    kt__buf_init(&p->expected, 2 * KT__CALL_HELD_BYTES);
 }
 
 kt_status kt__call_parser_create(const kt__call_style *style, const kt__call_options *options,
@@ -383,7 +411,7 @@ kt_status kt__call_parser_create(const kt__call_style *style, const kt__call_opt
     if (!p) return kt__fail_nomem(err, "a parser of calls", sizeof *p);
     init_buffers(p);
     p->style = *style;
-    p->f = style->calls;
+    p->f = p->home = style->calls;
     p->r = style->reasoning;
     p->options = *options;
     p->tools = options->tools;
@@ -406,5 +434,6 @@ void kt__call_parser_free(kt__call_parser *p) {
     kt__buf_free(&p->filter.held);
     kt__buf_free(&p->key);
     kt__buf_free(&p->stop);
+    kt__buf_free(&p->expected);
     kt__free(p);
 }

@@ -2,7 +2,7 @@
  *
  * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the
  * beginning of a call, body.c its arguments and its end, tagged.c parameters between tags,
- * harmony.c that format. Each step looks at the unread text, and reads some of it or says that it
+ * foreign.c calls that are spelled in another way, harmony.c that format. Each step looks at the unread text, and reads some of it or says that it
  * needs more; what it decides must not depend on where the text was cut. One user at a time. */
 #ifndef KT_CALLS_PARSER_IMPL_H
 #define KT_CALLS_PARSER_IMPL_H
@@ -39,9 +39,33 @@ typedef struct kt__json_filter {
     kt__buf held; /* what may be the fence or the white space at the end */
 } kt__json_filter;
 
+/* Where in a line of the answer a text is. */
+typedef struct kt__line {
+    uint32_t blanks; /* that it begins with */
+    uint8_t ticks;   /* that follow them */
+    bool mid;        /* something else has come */
+    bool fenced;     /* it is within a fence of Markdown */
+} kt__line;
+
+enum { KT__FOREIGN_WRAPS = 3 };
+
+/* What is around a call of another spelling, and must end after it. */
+typedef struct kt__foreign {
+    bool on, doubled, list;
+    uint8_t n_wraps, wraps[KT__FOREIGN_WRAPS]; /* foreign.c's */
+} kt__foreign;
+
 struct kt__call_parser {
     kt__call_style style;
-    const kt__call_format *f;
+    const kt__call_format *home; /* the style's */
+    const kt__call_format *f;    /* home; within a call of another spelling, what it is read as */
+    kt__foreign foreign;
+    kt__line line; /* where the unread text is, after its first line_at bytes */
+    size_t line_at;
+    /* Arguments of a call of another spelling that come next; expected_given: they were asked for. */
+    bool expects, expected_given;
+    uint32_t expects_tool, expects_indent;
+    kt__buf expected;
     const kt__reason_format *r;
     const kt__tools *tools;
     kt__call_options options;
@@ -85,6 +109,7 @@ static inline kt__span kt__p_span(const kt__call_parser *p) {
 static inline void kt__p_consume(kt__call_parser *p, size_t n) {
     p->at += n;
     p->scanned = p->blanks = p->solid = 0;
+    p->line_at = p->line_at > n ? p->line_at - n : 0;
 }
 static inline void kt__p_go(kt__call_parser *p, kt__parse_state state) {
     p->state = state;
@@ -115,7 +140,15 @@ typedef struct kt__call_head {
     bool tagged;        /* the format's start_tag came */
     size_t marked;      /* after the first whole marker; 0: there is none */
     bool opened;        /* a marker of the call is whole, and more than white space follows it */
+    /* of another spelling */
+    kt__foreign foreign;
+    const kt__call_format *format; /* what it is read as */
+    bool expects;                  /* its arguments are what comes next, from expects_at on */
+    size_t expects_at;
 } kt__call_head;
+
+/* emit.c: the arguments are what comes next, and are kept for kt__call_take_args. */
+void kt__p_expect_args(kt__call_parser *p, const kt__span *span, const kt__call_head *head);
 
 /* Whether a call begins at `at` (head->opened is set with MORE, too), up to what makes certain that
  * it is one. */
@@ -144,6 +177,16 @@ void kt__p_put_value(kt__call_parser *p, const char *s, size_t n);
 /* Elements within elements as the schema has them, appended to out as JSON; false: it is none. */
 bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt__jnode *schema,
                        const char *s, size_t n, kt__buf *out);
+
+/* ---- foreign.c ---- */
+
+/* Where the text is at `at`, which is not before where it was asked for last. */
+void kt__p_line_to(kt__call_parser *p, const kt__span *span, size_t at);
+/* Whether a call of another spelling begins at `at`, where a line of content begins. */
+kt__scan kt__p_foreign_head(const kt__call_parser *p, const kt__span *span, size_t at,
+                            kt__call_head *head);
+/* After a call of another spelling: what must end, or another call. */
+kt__scan kt__p_foreign_between(kt__call_parser *p);
 
 /* ---- harmony.c ---- */
 

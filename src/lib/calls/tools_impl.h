@@ -35,6 +35,12 @@ const kt__jnode *kt__schema_member(const kt__jnode *root, const kt__jnode *schem
 const kt__jnode *kt__schema_resolve(const kt__jnode *root, const kt__jnode *schema);
 enum { KT__TYPES_ALL = 0x7f, KT__TYPES_STRING = 1 << KT__JT_STRING };
 
+/* Whether some tool has a parameter of this name, or takes any. */
+bool kt__tools_have_param(const kt__tools *tools, const char *key, size_t len);
+/* Whether json[len], a JSON value, is arguments by the tool's schema; any object where the schema
+ * cannot be read. */
+bool kt__tool_takes(const kt__tools *tools, uint32_t tool, const char *json, size_t len);
+
 /* The node as JSON text. */
 void kt__jnode_write(kt__buf *out, const kt__jnode *node);
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "calls/tools_impl.h"
+#include "grammar/grammar.h"
 
 enum { MAX_JSON_BYTES = 4 << 20 };
 
@@ -116,6 +117,41 @@ uint32_t kt__schema_types(const kt__jnode *root, const kt__jnode *schema) {
 uint32_t kt__tool_param_types(const kt__tools *tools, uint32_t tool, const char *key, size_t len) {
     const kt__jnode *root = tools->items[tool].parameters;
     return schema_types(root, root ? kt__schema_member(root, root, key, len) : NULL, 0);
+}
+
+bool kt__tools_have_param(const kt__tools *tools, const char *key, size_t len) {
+    for (uint32_t i = 0; i < tools->n; i++) {
+        const kt__jnode *root = tools->items[i].parameters;
+        if (root && kt__schema_member(root, root, key, len)) return true;
+        if (root && !kt__jdoc_member(kt__schema_resolve(root, root), "properties", 10)) return true;
+    }
+    return false;
+}
+
+static bool fits_grammar(kt__grammar *g, const char *json, size_t len) {
+    kt__gstate s;
+    size_t n = len;
+    kt__grammar_start(g, &s);
+    return kt__grammar_feed(g, &s, json, &n) && kt__grammar_accepts(g, &s);
+}
+
+bool kt__tool_takes(const kt__tools *tools, uint32_t tool, const char *json, size_t len) {
+    const kt__jnode *schema = tools->items[tool].parameters;
+    kt__buf text;
+    kt__grammar *g = NULL;
+    bool fits = len > 0 && json[0] == '{';
+    kt__buf_init(&text, 4 << 20);
+    if (schema)
+        kt__jnode_write(&text, schema);
+    else
+        kt__buf_puts(&text, "{\"maxProperties\":0}");
+    const kt__grammar_source source = {
+        .kind = KT__GRAMMAR_SCHEMA, .text = text.data, .len = text.len, .layout = KT__LAYOUT_ANY};
+    if (fits && !text.failed && kt__grammar_create(&source, &g, NULL, NULL) == KT_OK)
+        fits = fits_grammar(g, json, len);
+    kt__grammar_free(g);
+    kt__buf_free(&text);
+    return fits;
 }
 
 /* ---- reading ---- */

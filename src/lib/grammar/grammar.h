@@ -57,6 +57,12 @@ size_t kt__grammar_bytes_used(const kt__grammar *grammar);
 const char *kt__grammar_notes(const kt__grammar *grammar);
 
 void kt__grammar_start(kt__grammar *grammar, kt__gstate *state);
+/* Of KT__GRAMMAR_PIECES: a text that begins with a value by schema n of the description, at most one
+ * blank before it, in a line that is indented by so many blanks, and continues in any way. False:
+ * there is no such schema. */
+bool kt__grammar_start_value(kt__grammar *grammar, kt__gstate *state, uint32_t n, uint32_t indent);
+/* That value is not whole yet. */
+bool kt__grammar_in_value(const kt__gstate *state);
 /* False: the text may not continue so; *n is then the number of bytes that it took. The state is of
  * no use any more. */
 bool kt__grammar_feed(kt__grammar *grammar, kt__gstate *state, const char *bytes, size_t *n);

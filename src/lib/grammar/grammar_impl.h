@@ -37,8 +37,9 @@ struct kt__grammar {
 
 typedef enum kt__gmode {
     KT__M_END,
-    KT__M_TEXT,        /* no JSON: term */
-    KT__M_VALUE,       /* a value comes: value is what it is read under */
+    KT__M_TEXT, /* no JSON: term */
+    /* a value comes: value is what it is read under; n_text, of a whole text: its line's indent */
+    KT__M_VALUE,
     KT__M_ITEM_OR_END, /* after [ */
     KT__M_KEY_OR_END,  /* after { */
     KT__M_KEY,         /* after , in an object: term is what the name may be */
@@ -85,11 +86,13 @@ enum {
     KT__FM_UNIQUE = 4, /* items must differ, or it matters whether they do */
     KT__FM_LINES = 8,  /* its first part is on a line of its own */
     KT__FM_ROOMY = 16, /* a space is before its first part */
-    /* The rest of layout.c's business: what a level is indented by, and the containers, this one
-     * included, that have LINES; inherited by what is within. */
+    /* The rest of layout.c's business: what a level is indented by, the containers, this one
+     * included, that have LINES, and what the line is indented by that the text begins in; inherited
+     * by what is within. */
     KT__FM_INDENT = 32,
     KT__FM_LEVEL = 512,
-    KT__FM_DEPTH = 512 * 32 /* times the depth */
+    KT__FM_BASE = 512 * 32,
+    KT__FM_DEPTH = 512 * 32 * 32 /* times the depth */
 };
 
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);

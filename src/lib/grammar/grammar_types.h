@@ -11,7 +11,8 @@ enum {
     KT__GRAMMAR_DEPTH = 128,       /* of nested containers in a text */
     KT__GRAMMAR_NAME_BYTES = 1024, /* of a member's name */
     KT__GRAMMAR_NUMBER_CHARS = 40,
-    KT__GRAMMAR_BLANKS = 20 /* after a line end */
+    KT__GRAMMAR_BLANKS = 20, /* after a line end, anywhere */
+    KT__GRAMMAR_INDENT = 31  /* of the line that a value begins in: a longer one does not count */
 };
 
 typedef enum kt__grammar_kind {

@@ -549,6 +549,7 @@ static bool begin_container(kt__grammar *g, kt__gstate *s, kt__gid formula, bool
     uint32_t meta = s->frame ? kt__gframe_word(g, s->frame, KT__F_META) : 0;
     uint32_t depth = meta / KT__FM_DEPTH + 1;
     uint32_t flags = meta % KT__FM_DEPTH & ~(KT__FM_INDENT - 1u); /* the layout's */
+    if (!s->frame) flags |= (uint32_t)s->n_text * KT__FM_BASE;
     flags |= meta & KT__FM_HASHES;
     if (depth > KT__GRAMMAR_DEPTH) return false;
     if (is_array) flags |= KT__FM_ARRAY;

@@ -9,12 +9,12 @@
 #include "grammar/grammar_impl.h"
 
 /* s->blanks: 0; SPACE; after a line's end LINE and the number of spaces, or TABS and that of tabs. */
-enum { SPACE = 1, LINE = 2, TABS = 160 };
+enum { SPACE = 1, LINE = 2, TABS = 192 };
 
 /* The step of the indent, in KT__FM_INDENT's place: not known yet; one tab; or FLUSH and a number of
  * spaces. */
 enum { UNKNOWN = 0, FLUSH = 1, MOST_SPACES = 8, TAB = 15, STEPS = 16 };
-enum { MOST_LEVELS = 16, LEVELS = KT__FM_DEPTH / KT__FM_LEVEL };
+enum { MOST_LEVELS = 16, LEVELS = KT__FM_BASE / KT__FM_LEVEL };
 
 static uint32_t meta_of(const kt__grammar *g, const kt__gstate *s) {
     return s->frame ? kt__gframe_word(g, s->frame, KT__F_META) : 0;
@@ -34,6 +34,10 @@ static uint32_t step_of(uint32_t meta) {
 
 static uint32_t level_of(uint32_t meta) {
     return meta / KT__FM_LEVEL % LEVELS;
+}
+
+static uint32_t base_of(uint32_t meta) {
+    return meta % KT__FM_DEPTH / KT__FM_BASE;
 }
 
 static bool ends_container(const kt__gstate *s) {
@@ -73,13 +77,14 @@ static bool may_be_line(kt__grammar *g, const kt__gstate *s, kt__layout_fn *part
 /* Whether one more blank follows the n that a line begins with. */
 static bool may_indent(const kt__gstate *s, uint32_t meta, uint8_t b) {
     uint32_t step = step_of(meta), levels = level_of(meta) - ends_container(s);
+    uint32_t base = base_of(meta);
     uint32_t n = s->blanks - (uint32_t)(s->blanks >= TABS ? TABS : LINE);
     if (b == '\t') {
         if (n > 0 && s->blanks < TABS) return false;
-        return step == TAB ? n < levels : step == UNKNOWN && n == 0;
+        return step == TAB ? n < base + levels : step == UNKNOWN && n <= base;
     }
     if (b != ' ' || s->blanks >= TABS || step == TAB) return false;
-    return n < (step == UNKNOWN ? MOST_SPACES : (step - FLUSH) * levels);
+    return n < base + (step == UNKNOWN ? MOST_SPACES : (step - FLUSH) * levels);
 }
 
 static bool first_blank(kt__grammar *g, kt__gstate *s, uint8_t b, kt__layout_fn *part) {
@@ -125,14 +130,17 @@ bool kt__layout_blank(kt__grammar *g, kt__gstate *s, uint8_t b, kt__layout_fn *p
 
 /* The first line's indent is the step of all. */
 static bool keep_step(kt__grammar *g, kt__gstate *s, uint32_t meta) {
-    uint32_t spaces = s->blanks - (uint32_t)LINE, step = s->blanks >= TABS ? TAB : spaces + FLUSH;
+    uint32_t n = s->blanks - (uint32_t)(s->blanks >= TABS ? TABS : LINE), base = base_of(meta);
+    if (s->blanks >= TABS ? n != base + 1 : n < base) return false;
+    uint32_t step = s->blanks >= TABS ? TAB : n - base + FLUSH;
     return set_meta(g, s, meta + step * KT__FM_INDENT);
 }
 
 static bool line_is_indented(const kt__gstate *s, uint32_t meta) {
     uint32_t step = step_of(meta), levels = level_of(meta) - ends_container(s);
-    if (step == TAB) return s->blanks == (levels ? TABS + levels : LINE);
-    return s->blanks == LINE + (step - FLUSH) * levels;
+    uint32_t base = base_of(meta);
+    if (step == TAB) return s->blanks == (base + levels ? TABS + base + levels : LINE);
+    return s->blanks == LINE + base + (step - FLUSH) * levels;
 }
 
 bool kt__layout_part(kt__grammar *g, kt__gstate *s, uint8_t b) {

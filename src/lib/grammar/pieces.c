@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS };
-enum { MAX_NEST = 64, MAX_REPEAT = 1000000, MAX_MARK_BYTES = 64 << 10 };
+enum { MAX_NEST = 64, MAX_REPEAT = 1000000, MAX_MARK_BYTES = 64 << 10, VALUE_STEPS = 1000000 };
 
 typedef struct piece_reader {
     kt__grammar *g;
@@ -282,6 +282,26 @@ void kt__pieces_begin(kt__grammar *g, kt__gstate *s, kt__gid term) {
                       .other = is_only_json(&g->t.pool, term) ? 0 : term};
 }
 
+bool kt__grammar_start_value(kt__grammar *g, kt__gstate *s, uint32_t n, uint32_t indent) {
+    kt__terms *t = &g->t;
+    if (!g->is_pieces || n >= g->schema.nodes[1].prefix.n) return false;
+    t->pool.steps = VALUE_STEPS;
+    uint32_t from = t->pool.n_scratch;
+    kt__gpool_push(&t->pool, EPS);
+    kt__gpool_push(&t->pool, kt__term_literal(t, " ", 1, EPS));
+    kt__gpool_push(&t->pool, kt__term_literal(t, "\n", 1, EPS));
+    kt__gid blank = kt__term_or(t, from);
+    kt__gid json = kt__term_json(t, g->schema.nodes[1].prefix.ids[n]);
+    kt__pieces_begin(g, s, kt__term_cat(t, blank, kt__term_cat(t, json, free_text(t))));
+    if (s->mode != KT__M_VALUE || t->pool.failed) return false;
+    s->n_text = (uint8_t)(indent <= KT__GRAMMAR_INDENT ? indent : 0);
+    return true;
+}
+
+bool kt__grammar_in_value(const kt__gstate *s) {
+    return s->mode != KT__M_TEXT;
+}
+
 /* A byte of characters, or of a marked token, which begins with a byte that no character has. */
 static bool piece_text_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     bool marked = b == 0xff && s->lex == KT__L_PLAIN;
@@ -306,7 +326,9 @@ static bool value_or_other(kt__grammar *g, kt__gstate *s, uint8_t b) {
     const kt__gstate at = *s;
     if (kt__json_step(g, s, b)) return true;
     *s = (kt__gstate){.mode = KT__M_TEXT, .term = at.other};
-    return at.other && piece_text_step(g, s, b);
+    if (!at.other || !piece_text_step(g, s, b)) return false;
+    if (s->mode == KT__M_VALUE) s->n_text = at.n_text;
+    return true;
 }
 
 bool kt__pieces_step(kt__grammar *g, kt__gstate *s, uint8_t b) {

@@ -18,6 +18,7 @@ typedef struct standing {
     bool free;      /* before a trigger */
     bool between;   /* a form has ended, another one may come */
     bool over;      /* nothing may come */
+    bool value;     /* the first form is at a value in free text */
     uint32_t match; /* of the triggers */
     bool *live;     /* [n_forms] under way */
     kt__gstate *forms;
@@ -32,7 +33,7 @@ struct kt__held {
 /* ---- following ---- */
 
 static void begin_forms(const kt__constraint *c, standing *s) {
-    s->free = false;
+    s->free = s->value = false;
     s->match = 0;
     for (uint32_t i = 0; i < c->n_forms; i++) {
         s->live[i] = true;
@@ -68,19 +69,38 @@ static bool may_end(kt__constraint *c, const standing *s) {
     return yes;
 }
 
+/* Within a value in free text; *n: how many of the bytes belong to it. What a token has after the value's
+ * end is text, of which the form says what it may be. */
+static bool advance_value(kt__constraint *c, standing *s, const char *bytes, size_t len,
+                          size_t *n) {
+    *n = len;
+    for (size_t i = 0; i < len; i++) {
+        if (!forms_take(c, s, bytes + i)) return false;
+        if (*n == len && !kt__grammar_in_value(&s->forms[0])) *n = i + 1;
+    }
+    if (kt__grammar_in_value(&s->forms[0])) return true;
+    s->value = false;
+    s->free = true;
+    s->match = 0;
+    return true;
+}
+
 /* False: the bytes are not taken; the standing is of no use then. */
 static bool advance_constraint(kt__constraint *c, standing *s, const char *bytes, size_t len) {
-    for (size_t i = 0; i < len; i++) {
+    size_t from = 0;
+    if (s->value && !advance_value(c, s, bytes, len, &from)) return false;
+    for (size_t i = from; i < len; i++) {
         if (s->over) return false;
         if (!s->free) {
             if (!forms_take(c, s, bytes + i)) return false;
             s->between = false;
             continue;
         }
+        if (!c->triggers) continue;
         s->match = kt__match_step(c->triggers, s->match, (uint8_t)bytes[i]);
         if (kt__match_found(c->triggers, s->match) >= 0) begin_forms(c, s);
     }
-    if (s->free || s->between || len == 0 || !forms_ended(c, s)) return true;
+    if (s->free || s->value || s->between || len == 0 || !forms_ended(c, s)) return true;
     s->over = !c->repeat;
     s->between = c->repeat && !c->triggers;
     if (c->repeat) begin_text(c, s);
@@ -111,6 +131,25 @@ void kt__held_push(kt__held *h, int32_t id) {
     size_t len;
     const char *bytes = kt__gvocab_token(h->c->vocab->tokens, id, &len);
     if (!advance_constraint(h->c, &h->now, bytes, len)) h->now.over = true;
+}
+
+/* Text by a form that takes any, as free text does. */
+static bool is_any_text(kt__constraint *c, const standing *s) {
+    return s->free || (!c->triggers && s->live[0] && !kt__grammar_in_value(&s->forms[0]) &&
+                       kt__grammar_accepts(c->forms[0], &s->forms[0]));
+}
+
+void kt__held_begin_value(kt__held *h, uint32_t n, uint32_t indent, const char *text, size_t len) {
+    kt__constraint *c = h->c;
+    standing *s = &h->try;
+    size_t own;
+    if (!is_any_text(c, &h->now)) return;
+    copy_standing(c, &h->now, s);
+    memset(s->live, 0, c->n_forms * sizeof *s->live);
+    s->live[0] = s->value = true;
+    s->free = false;
+    bool begun = kt__grammar_start_value(c->forms[0], &s->forms[0], n, indent);
+    if (begun && advance_value(c, s, text, len, &own)) copy_standing(c, s, &h->now);
 }
 
 bool kt__held_over(const kt__held *h) {
@@ -202,6 +241,8 @@ kt_status kt__held_mask(kt__held *h, const float *logits, float *masked, kt_erro
         mask_free(h);
     else
         status = mask_forms(h, err);
+    /* after the value a token may have a trigger, and then what no form takes */
+    for (uint32_t i = 0; h->now.value && i < h->c->n_reaching; i++) try_token(h, h->c->reaching[i]);
     if (status == KT_OK) apply_set(h->c->set, logits, masked, (size_t)h->c->vocab->tokens->n_vocab);
     return status;
 }

@@ -3,7 +3,8 @@
  * Owns: the state of one answer. It begins with one of the constraint's forms, or, where there are
  * triggers, in free text: any token may come until a trigger has been written, and then only what
  * some form takes. The forms are read side by side until one is left; at its end the answer is
- * over, or continues as it began. A token that reaches beyond a form's end is not taken; one that
+ * over, or continues as it began. Free text may also be held to one value, by the caller's word
+ * (kt__held_begin_value), after which it is free again. A token that reaches beyond a form's end is not taken; one that
  * ends a trigger and continues is, where a form takes the rest.
  *
  * Answers under one constraint have one user at a time. No allocation once made. */
@@ -25,6 +26,11 @@ kt_status KT_CHECKED kt__held_mask(kt__held *held, const float *logits, float *m
                                    kt_error *err);
 /* A token has come that does not end the answer. */
 void kt__held_push(kt__held *held, int32_t id);
+/* Free text has come to a place where a value by schema n of the first form, a text of pieces, is
+ * what follows, in a line with such an indent: it began with text[len]. Nothing happens where the text
+ * is not free, or does not fit. */
+void kt__held_begin_value(kt__held *held, uint32_t n, uint32_t indent, const char *text,
+                          size_t len);
 bool kt__held_over(const kt__held *held); /* nothing may follow */
 /* The bytes that must follow, as far as they fit out[cap] and are no control token's. */
 size_t kt__held_forced(kt__held *held, char *out, size_t cap);

@@ -171,10 +171,12 @@ static kt_status parse_text(const parse_job *job, const json_t *options, const j
     kt__call_parser *parser = NULL;
     const char *mode = json_string_value(json_object_get(options, "reasoning_format"));
     const json_t *parallel = json_object_get(options, "parallel_tool_calls");
+    bool native = json_is_true(json_object_get(options, "native_calls"));
     bool split = !options || (mode && strcmp(mode, "none") != 0);
     kt__call_options how = {.tools = tools,
                             .reasoning = split ? KT__REASON_SPLIT : KT__REASON_KEEP,
                             .one_call = json_is_false(parallel),
+                            .any_spelling = !native && !json_object_get(options, "json_schema"),
                             .json_content = json_object_get(options, "json_schema") != NULL};
     kt_status status = prompt_of(job, options, tools, &prompt, err);
     if (status == KT_OK) {

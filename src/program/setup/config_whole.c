@@ -223,6 +223,7 @@ kt_request_params kt__config_request(const kt__config *c) {
     kt_sampling *s = &r.gen.sampling;
     r.gen.n_predict = (int32_t)c->default_max_new_tokens;
     r.constraint.compact = c->compact_json;
+    r.native_calls = c->native_calls;
     s->temperature = (float)c->temperature;
     s->top_k = (int32_t)c->top_k;
     s->top_p = (float)c->top_p;

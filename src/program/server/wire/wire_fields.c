@@ -34,6 +34,7 @@ static const field fields[] = {
     {"stream", BOOL, AT(stream), 0, 0},
     {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
     {"compact_json", BOOL, AT(req.constraint.compact), 0, 0},
+    {"native_calls", BOOL, AT(req.native_calls), 0, 0},
     {"priority", INT, AT(req.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
 };
 
