@@ -10,7 +10,10 @@
 #include "calls/tools_impl.h"
 #include "calls/write.h"
 
-enum { MAX_PROMPT_JSON = 256 << 20 };
+enum {
+    MAX_PROMPT_JSON = 256 << 20,
+    MOST_EARLIER = 64 /* calls of a turn that are compared */
+};
 
 typedef struct prompt_writer {
     const kt__call_style *style;
@@ -19,6 +22,9 @@ typedef struct prompt_writer {
     kt__arena *arena;
     kt__buf *out;
     bool described; /* the tools are in a system message */
+    /* of the user's turn so far, the last ones; n_calls: all of them */
+    const kt__jnode *calls[MOST_EARLIER];
+    size_t n_calls;
     kt_error *err;
 } prompt_writer;
 
@@ -168,6 +174,63 @@ static kt_status append_calls(const prompt_writer *w, const kt__jnode *calls, kt
     return status;
 }
 
+/* ---- a call that was made twice ----
+ *
+ * A small model that has the result of its call may not see that, and make the call once more, and
+ * again with the next result. A sentence after the second result ends it; after the first one it
+ * would keep the model from calls that are still to be made. */
+
+static const char made_before[] =
+    "\n\nThis call was made before, and this is its result. Answer the "
+    "question with it, or call a function for what is still missing.";
+
+/* Name and arguments, however they are written; false: they are no such. */
+static bool put_call(const prompt_writer *w, const kt__jnode *call, kt__buf *out) {
+    const kt__jnode *function = part_of(call, "function");
+    const kt__jnode *args = part_of(function ? function : call, "arguments");
+    kt__jnode *parsed = NULL;
+    if (!call_name(call) || call_name(call)->type != KT__JT_STRING) return false;
+    kt__jnode_write(out, call_name(call));
+    if (args && args->type == KT__JT_STRING && args->n > 0) {
+        if (kt__jdoc_parse(w->arena, args->s, args->n, &parsed, NULL) != KT_OK) return false;
+        args = parsed;
+    }
+    if (args) kt__jnode_write(out, args);
+    return !out->failed;
+}
+
+static bool same_call(const prompt_writer *w, const kt__jnode *a, const kt__jnode *b) {
+    kt__buf x, y;
+    kt__buf_init(&x, MAX_PROMPT_JSON);
+    kt__buf_init(&y, MAX_PROMPT_JSON);
+    bool same = same_text(call_name(a), call_name(b)) && put_call(w, a, &x) && put_call(w, b, &y) &&
+                x.len == y.len && memcmp(x.data, y.data, x.len) == 0;
+    kt__buf_free(&x);
+    kt__buf_free(&y);
+    return same;
+}
+
+/* The message has been written: its calls are among those of the turn, which a user's begins. */
+static void keep_calls(prompt_writer *w, const kt__jnode *message) {
+    const kt__jnode *calls = part_of(message, "tool_calls");
+    if (kt__jdoc_is(part_of(message, "role"), "user")) w->n_calls = 0;
+    if (!calls || calls->type != KT__JT_ARRAY) return;
+    for (const kt__jnode *call = calls->first; call; call = call->next)
+        w->calls[w->n_calls++ % MOST_EARLIER] = call;
+}
+
+/* Whether a message has the result of a call that the model had made before in this turn. */
+static bool is_made_before(const prompt_writer *w, const kt__jnode *message) {
+    const kt__jnode *id = part_of(message, "tool_call_id"), *own = NULL;
+    size_t n = id ? w->n_calls : 0;
+    for (size_t i = n, left = MOST_EARLIER; i-- > 0 && left > 0; left--) {
+        const kt__jnode *call = w->calls[i % MOST_EARLIER];
+        if (own && same_call(w, own, call)) return true;
+        if (!own && same_text(part_of(call, "id"), id)) own = call;
+    }
+    return false;
+}
+
 /* ---- content ---- */
 
 static bool is_text_part(const kt__jnode *part) {
@@ -240,6 +303,8 @@ static kt_status write_content(prompt_writer *w, const kt__jnode *message) {
     kt__buf_puts(w->out, ", \"content\": ");
     if (result) kt__buf_puts(&text, "<tool_response>\n");
     bool plain = plain_content(content, &text);
+    if (plain && role_is(message, "tool") && is_made_before(w, message))
+        kt__buf_puts(&text, made_before);
     if (result) kt__buf_puts(&text, "\n</tool_response>");
     kt_status status = plain ? whole_content(w, message, &text) : KT_OK;
     if (plain)
@@ -350,6 +415,7 @@ static kt_status write_messages(prompt_writer *w) {
     for (const kt__jnode *m = first; m && status == KT_OK; m = m->next) {
         if (m != first) kt__buf_puts(w->out, ", ");
         status = write_message(w, m);
+        if (status == KT_OK) keep_calls(w, m);
     }
     kt__buf_putc(w->out, ']');
     return status;
