@@ -1,0 +1,57 @@
+#!/bin/sh
+# What trained models make of calls and of JSON: a server for each model, its questions, and the figures, which must not be
+# below those that were measured (docs/TOOLS.md has them).
+#   tests/trained/run.sh BUILD_DIR [FOLDER]
+# FOLDER (~/.cache/kentang-trained) has GGUF files of instruction models; those that are named below have floors, others are measured
+# alone. Nothing is fetched.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "${1:?usage: tests/trained/run.sh BUILD_DIR [FOLDER]}" && pwd)
+folder=${2:-$HOME/.cache/kentang-trained}
+work=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap end EXIT
+set -- "$folder"/*.gguf
+[ -f "$1" ] || { echo "no GGUF file in $folder" >&2; exit 1; }
+
+# start FILE: a server of it at $url
+start() {
+    "$build/kentang" serve --no-config --no-env -m "$1" --listen 127.0.0.1:0 --socket none >"$work/log" 2>&1 &
+    server=$!
+    url=
+    while [ -z "$url" ]; do
+        kill -0 "$server" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
+        url=$(sed -n 's/.* ready .*http=\(http:[^ ]*\).*/\1/p' "$work/log")
+        sleep 0.2
+    done
+}
+
+# least NAME: floors of calls.py, right where the model meant a call and quiet where the question needs none
+least() {
+    case $1 in
+    qwen2.5-coder-1.5b*) echo "--least 90 50" ;;
+    *) echo "--least 0 0" ;;
+    esac
+}
+
+status=0
+for file; do
+    name=$(basename "$file" .gguf)
+    if ! "$build/kentang" inspect "$file" 2>/dev/null | grep -q chat_template; then
+        echo "== $name: no chat template, left out"
+        continue
+    fi
+    echo "== $name"
+    start "$file"
+    # shellcheck disable=SC2046
+    python3 "$here/calls.py" "$url" $(least "$name") || status=1
+    python3 "$here/extract.py" "$url" free object schema
+    kill "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+done
+exit $status
