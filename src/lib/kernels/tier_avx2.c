@@ -1,8 +1,30 @@
-/* The avx2 tier. Its quantised products are parts of their own (mm_avx2.inc). */
+/* The avx2 tier. Its quantised products are parts of their own (mm_avx2.inc). And the avxvnni tier, which has
+ * products and an attention of its own (tier_avxvnni.c) and shares the rest. */
+#include "kernels/avxvnni.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_avx2.h"
 #include "kernels/lanes.inc"
-#include "kernels/tier_256.inc"
+#include "kernels/vec.inc"
+
+#include "kernels/attn_256.inc"
+#include "kernels/attn_merge.inc"
+#include "kernels/quantise_page.inc"
+#include "kernels/recur.inc"
+
+#define FLOAT_ROWS 3
+#define FLOAT_TOKENS 2
+#include "kernels/float.inc"
+#define FLOAT_TILE_ROWS 4
+#define FLOAT_TILE_TOKENS 3
+#define FLOAT_GEMM_FROM 6
+#include "kernels/float_gemm.inc"
+#define OUTER_GROUPS 2
+#define OUTER_ROWS 3
+#define OUTER_VECS 2
+#include "kernels/outer.inc"
+
+#include "kernels/fit_256.h"
+#include "kernels/tier.inc"
 
 static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     vi acc[10], a = vi_bytes(3), b = vi_bytes(5);
@@ -20,6 +42,30 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_avx2 = {
     .name = "avx2",
-    TIER_COMMON(mm_of_type),
+    TIER_COMMON(mm_of_type, vec_attn),
     .peak_i8 = peak_i8,
+};
+
+/* ---- the avxvnni tier: all of it but its own products and attention ---- */
+
+#undef MM_LANES
+#undef MM_COARSE
+#undef MM_FINE
+#undef MM_CRUMBS
+#undef MM_BYTES
+#define MM_LANES(name, act) &kt__avxvnni_mm_##act[KT__TYPE_##name]
+#define MM_COARSE(name, act) &kt__avxvnni_mm_unpacked[KT__TYPE_##name]
+#define MM_FINE(name, act) &kt__avxvnni_mm_unpacked[KT__TYPE_##name]
+#define MM_CRUMBS(name, act) &kt__avxvnni_mm_unpacked[KT__TYPE_##name]
+#define MM_BYTES(name, act) &kt__avxvnni_mm_unpacked[KT__TYPE_##name]
+#define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = MM_##products(name, act),
+static const kt__mm_kernels *const mm_by_vnni[KT__TYPE_COUNT] = {
+#include "quant/types.def"
+};
+#undef X
+
+const kt__kernels kt__kernels_avxvnni = {
+    .name = "avxvnni",
+    TIER_COMMON(mm_by_vnni, kt__avxvnni_attn),
+    .peak_i8 = kt__avxvnni_peak_i8,
 };

@@ -13,6 +13,7 @@
 #define ATTN_VECS_4 4
 #define ATTN_VECS_6 4
 #include "kernels/attn.inc"
+#include "kernels/attn_merge.inc"
 #include "kernels/attn_quantised.inc"
 #include "kernels/quantise_page.inc"
 #include "kernels/recur.inc"
@@ -46,7 +47,7 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_avx512 = {
     .name = "avx512",
-    TIER_COMMON(mm_of_type),
+    TIER_COMMON(mm_of_type, vec_attn),
     .peak_i8 = peak_i8,
 };
 
@@ -68,7 +69,7 @@ static const kt__mm_kernels *const mm_on_tiles[KT__TYPE_COUNT] = {
 
 const kt__kernels kt__kernels_amx = {
     .name = "amx",
-    TIER_COMMON(mm_on_tiles),
+    TIER_COMMON(mm_on_tiles, vec_attn),
     .tiles_from = kt__amx_tiles_from,
     .tile = kt__amx_tile,
     .peak_i8 = kt__amx_peak_i8,

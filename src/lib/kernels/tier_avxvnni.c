@@ -1,10 +1,14 @@
-/* The avxvnni tier. Its quantised products are parts of their own (mm_avxvnni.inc). */
-#include "kernels/kernels.h"
+/* The avxvnni tier's attention and its peak. Its quantised products are parts of their own (mm_avxvnni.inc);
+ * its table, and all else, is in tier_avx2.c. */
+#include "kernels/avxvnni.h"
 #include "kernels/simd_avxvnni.h"
-#include "kernels/lanes.inc"
-#include "kernels/tier_256.inc"
+#include "kernels/vec_math.inc"
 
-static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
+#include "kernels/attn_256.inc"
+
+void kt__avxvnni_attn(const kt__attn *a, void *scratch) { vec_attn(a, scratch); }
+
+uint64_t kt__avxvnni_peak_i8(uint64_t iterations, int32_t *sink) {
     vi acc[10], a = vi_bytes(3), b = vi_bytes(5);
     KT_UNROLL for (int i = 0; i < 10; i++) acc[i] = vi_set1(i);
     for (uint64_t n = 0; n < iterations; n++) {
@@ -19,9 +23,3 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     *sink = _mm256_extract_epi32(acc[0], 0);
     return iterations * 10 * 32;
 }
-
-const kt__kernels kt__kernels_avxvnni = {
-    .name = "avxvnni",
-    TIER_COMMON(mm_of_type),
-    .peak_i8 = peak_i8,
-};

@@ -10,6 +10,6 @@
 
 const kt__kernels kt__kernels_dotprod = {
     .name = "dotprod",
-    TIER_COMMON(mm_of_type),
+    TIER_COMMON(mm_of_type, vec_attn),
     .peak_i8 = peak_i8,
 };

@@ -13,6 +13,7 @@
 #define ATTN_VECS_4 1
 #define ATTN_VECS_6 1
 #include "kernels/attn.inc"
+#include "kernels/attn_merge.inc"
 #include "kernels/attn_quantised.inc"
 #include "kernels/quantise_page.inc"
 #include "kernels/recur.inc"
@@ -47,6 +48,6 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 
 const kt__kernels kt__kernels_sse41 = {
     .name = "sse41",
-    TIER_COMMON(mm_of_type),
+    TIER_COMMON(mm_of_type, vec_attn),
     .peak_i8 = peak_i8,
 };
