@@ -347,10 +347,37 @@ static void test_allocation_failures(void **state) {
     assert_true(n > 4);
 }
 
+/* A template that wants user and assistant in turns, refuses a system message after others, and one that leaves it out: as
+ * agents' conversations are, nothing of them is lost. */
+static void test_conversations_are_mended(void **state) {
+    (void)state;
+    static const char strict[] =
+        "{% set ns = namespace(last='') %}{% for m in messages %}"
+        "{% if m.role == 'system' and loop.index0 %}{{ raise_exception('at the beginning') }}"
+        "{% endif %}{% if m.role == ns.last %}{{ raise_exception('in turns') }}{% endif %}"
+        "{% set ns.last = m.role %}{{ m.role }}:{{ m.content }};{% endfor %}";
+    static const char forgetful[] =
+        "{% for m in messages %}{% if m.role != 'system' or loop.first %}"
+        "{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}";
+    static const char late[] = "[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\","
+                               "\"content\":\"ok\"},{\"role\":\"system\",\"content\":\"RULE\"},"
+                               "{\"role\":\"user\",\"content\":\"now\"}]";
+    static const char doubled[] = "[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\","
+                                  "\"content\":\"one\"},{\"role\":\"user\",\"content\":\"two\"}]";
+    char text[512];
+    assert_int_equal(render_status(strict, late, text, sizeof text), KT_OK);
+    assert_string_equal(text, "system:RULE;user:hi;assistant:ok;user:now;");
+    assert_int_equal(render_status(forgetful, late, text, sizeof text), KT_OK);
+    assert_string_equal(text, "system:RULE;user:hi;assistant:ok;user:now;");
+    assert_int_equal(render_status(strict, doubled, text, sizeof text), KT_OK);
+    assert_string_equal(text, "system:S;user:one\ntwo;");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_origin),
         cmocka_unit_test(test_system_is_merged),
+        cmocka_unit_test(test_conversations_are_mended),
         cmocka_unit_test(test_parts_only),
         cmocka_unit_test(test_null_content),
         cmocka_unit_test(test_lost_text),

@@ -30,7 +30,9 @@ typedef struct request {
     const char *json; /* NULL: messages */
     size_t json_len;
     const kt__chat_params *params;
-    bool no_null; /* a content that is null is rendered as an empty text */
+    bool no_null;      /* a content that is null is rendered as an empty text */
+    bool front_system; /* system messages before all others */
+    bool joined_turns; /* messages of one side that follow each other as one */
 } request;
 
 /* How the system messages at the start of the conversation are handled. */
@@ -59,7 +61,28 @@ const char *kt__chat_template_builtin(const char *name) {
         "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
         "{%- endfor %}"
         "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
-    return strcmp(name, "chatml") == 0 ? chatml : NULL;
+    static const char llama3[] =
+        "{{- bos_token }}"
+        "{%- for message in messages %}"
+        "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}"
+        "{{- message['content'] | trim + '<|eot_id|>' }}"
+        "{%- endfor %}"
+        "{%- if add_generation_prompt %}"
+        "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
+    static const char gemma[] =
+        "{{- bos_token }}"
+        "{%- for message in messages %}"
+        "{%- if message['role'] == 'system' %}{{- raise_exception('no system role') }}{%- endif %}"
+        "{{- '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') }}"
+        "{{- '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
+        "{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{%- endif %}";
+    static const struct {
+        const char *name, *source;
+    } all[] = {{"chatml", chatml}, {"llama3", llama3}, {"gemma", gemma}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(name, all[i].name)) return all[i].source;
+    return NULL;
 }
 
 int64_t kt__chat_now_local(void) {
@@ -316,15 +339,72 @@ static kt_status empty_null_contents(kt__jx *x, kt__jlist *messages) {
     return KT_OK;
 }
 
+/* ---- conversations that templates refuse ---- */
+
+/* System messages after others, as agents put reminders there. */
+static size_t count_late_system(const kt__jlist *messages) {
+    size_t n = 0;
+    for (size_t i = count_system(messages); i < messages->n; i++)
+        n += has_role(&messages->items[i], "system");
+    return n;
+}
+
+/* All system messages before the others, in their order. */
+static void front_system(kt__jlist *messages) {
+    size_t to = count_system(messages);
+    for (size_t i = to; i < messages->n; i++) {
+        if (!has_role(&messages->items[i], "system")) continue;
+        kt__jv moved = messages->items[i];
+        memmove(messages->items + to + 1, messages->items + to, (i - to) * sizeof moved);
+        messages->items[to++] = moved;
+    }
+}
+
+/* Whether two messages of a user follow each other, or two texts of the assistant. */
+static bool may_join(const kt__jv *a, const kt__jv *b) {
+    bool users = has_role(a, "user") && has_role(b, "user");
+    bool texts = has_role(a, "assistant") && has_role(b, "assistant") &&
+                 !kt__jdict_find(a->u.d, "tool_calls") && !kt__jdict_find(b->u.d, "tool_calls");
+    return users || texts;
+}
+
+static bool has_doubled_turns(const kt__jlist *messages) {
+    for (size_t i = 1; i < messages->n; i++)
+        if (may_join(&messages->items[i - 1], &messages->items[i])) return true;
+    return false;
+}
+
+/* Messages of one side that follow each other become one, a newline between their texts. */
+static kt_status join_turns(kt__jx *x, kt__jlist *messages) {
+    size_t kept = 0;
+    for (size_t i = 1; i < messages->n; i++) {
+        kt__jv *before = &messages->items[kept], *now = &messages->items[i], joined;
+        if (!may_join(before, now)) {
+            messages->items[++kept] = *now;
+            continue;
+        }
+        kt__jsb text;
+        kt__jx_sink(x, &text);
+        add_content(&text, kt__jdict_find(before->u.d, "content"));
+        kt__jsb_add(&text, "\n", 1, false);
+        add_content(&text, kt__jdict_find(now->u.d, "content"));
+        KT__STEP(kt__jx_sink_done(x, &text, &joined));
+        KT__STEP(set_content(x, *before, joined));
+    }
+    if (messages->n) messages->n = kept + 1;
+    return KT_OK;
+}
+
 /* ---- one rendering ---- */
 
 typedef struct attempt {
     kt__jx x;
     size_t n_system;
-    kt__jv system; /* the system messages' text */
-    bool merged;   /* SYSTEM_MERGED found a user message */
-    bool has_null; /* a content is null */
-    kt__jv last;   /* the content that the answer continues from */
+    kt__jv system;              /* the system messages' text */
+    bool merged;                /* SYSTEM_MERGED found a user message */
+    bool has_null;              /* a content is null */
+    bool has_late, has_doubled; /* system messages after others, several of a user in a row */
+    kt__jv last;                /* the content that the answer continues from */
     kt__jlist *messages;
     const kt__jstr *text;
 } attempt;
@@ -371,6 +451,10 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode,
     KT__STEP(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
     if (req->params->continue_last) KT__STEP(take_last(a, messages));
     a->has_null = has_null_content(messages);
+    a->has_late = count_late_system(messages) > 0;
+    a->has_doubled = has_doubled_turns(messages);
+    if (req->front_system) front_system(messages);
+    if (req->joined_turns) KT__STEP(join_turns(x, messages));
     if (req->no_null) KT__STEP(empty_null_contents(x, messages));
     KT__STEP(trust_roles(x, messages));
     a->n_system = count_system(messages);
@@ -480,10 +564,29 @@ static kt_status render_moved(const kt__chat_template *tmpl, const request *req,
     return status;
 }
 
-/* As they are; where the template refuses or drops them, several as one; else in the user's. *has_null: a content
- * is null. */
+/* What a rendering found in the conversation. */
+typedef struct findings {
+    bool has_null;    /* a content is null */
+    bool has_late;    /* a system message is after others */
+    bool has_doubled; /* messages of one side follow each other */
+    bool lost;        /* it was rendered, and a late system message is not in it */
+} findings;
+
+/* Whether a system message after others is not in the text. */
+static bool loses_late(const attempt *a) {
+    for (size_t i = a->n_system; i < a->messages->n; i++) {
+        const kt__jv *message = &a->messages->items[i];
+        const kt__jv *content = kt__jdict_find(message->u.d, "content");
+        if (has_role(message, "system") && content && content->type == KT__J_STR &&
+            !text_shows(a, content->u.s))
+            return true;
+    }
+    return false;
+}
+
+/* As they are; where the template refuses or drops them, several as one; else in the user's. */
 static kt_status render_merging(const kt__chat_template *tmpl, const request *req,
-                                kt__chat_out *out, bool *has_null, kt_error *err) {
+                                kt__chat_out *out, findings *found, kt_error *err) {
     attempt plain;
     kt_status moved = KT_E_TEMPLATE, status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
     bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
@@ -497,21 +600,51 @@ static kt_status render_merging(const kt__chat_template *tmpl, const request *re
         status = moved;
     else if (status == KT_OK)
         status = give_out(tmpl, &plain, out, err);
-    *has_null = plain.has_null;
+    *found = (findings){plain.has_null, plain.has_late, plain.has_doubled,
+                        moved == KT_E_TEMPLATE && status == KT_OK && loses_late(&plain)};
     kt__jx_free(&plain.x);
     return status;
+}
+
+/* The conversation mended for a template that refuses it, or leaves a system message out: system messages
+ * first, messages of one side as one, or both. KT_E_TEMPLATE: none of these is rendered. */
+static kt_status render_mended(const kt__chat_template *tmpl, request req, const findings *found,
+                               kt__chat_out *out) {
+    for (int way = 1; way < 4; way++) {
+        findings again;
+        kt_error ignored;
+        kt__chat_out mended = {0};
+        req.front_system = way & 1;
+        req.joined_turns = way & 2;
+        if ((req.front_system && !found->has_late) ||
+            (req.joined_turns && !found->has_doubled && way == 2))
+            continue;
+        kt_status status = render_merging(tmpl, &req, &mended, &again, &ignored);
+        if (status == KT_OK && !again.lost) {
+            kt__chat_out_free(out);
+            *out = mended;
+            return KT_OK;
+        }
+        if (status == KT_OK) kt__chat_out_free(&mended);
+        if (status == KT_E_NOMEM) return status;
+    }
+    return KT_E_TEMPLATE;
 }
 
 /* A message with calls alone has a content of null by OpenAI's interface; a template that walks over contents fails with
  * it, and is given empty ones. The error stays that of the first rendering. */
 static kt_status render_request(const kt__chat_template *tmpl, request req, kt__chat_out *out,
                                 kt_error *err) {
-    bool has_null;
+    findings found;
     kt_error ignored;
-    kt_status status = render_merging(tmpl, &req, out, &has_null, err);
-    if (status != KT_E_TEMPLATE || !has_null) return status;
-    req.no_null = true;
-    return render_merging(tmpl, &req, out, &has_null, &ignored) == KT_OK ? KT_OK : status;
+    kt_status status = render_merging(tmpl, &req, out, &found, err);
+    if (status == KT_E_TEMPLATE && found.has_null) {
+        req.no_null = true;
+        if (render_merging(tmpl, &req, out, &found, &ignored) == KT_OK) status = KT_OK;
+    }
+    if (status != KT_E_TEMPLATE && !found.lost) return status;
+    if (render_mended(tmpl, req, &found, out) == KT_OK) return KT_OK;
+    return status;
 }
 
 kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
