@@ -133,6 +133,7 @@ static kt_status hear_cache_end(led_engine *led) {
     return KT_OK;
 }
 
+/* Carries out process 0's message about its disk cache on this process's own, or on none. */
 static kt_status hear_store(const led_engine *led, kt_error *err) {
     if (!led->cache) return kt__store_heard(led->engine, NULL, err);
     kt__kv_store store = kt__cache_store(led->cache);

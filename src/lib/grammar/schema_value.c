@@ -555,6 +555,8 @@ typedef struct circle {
     uint32_t depth;
 } circle;
 
+/* Searches depth first, from node id, for references that lead back to themselves without a value in between
+ * ({"$ref": "#"}), and sets c->found to such a node. mark: 1 on the way, 2 done. */
 static void follow_circle(circle *c, kt__snode_id id);
 
 static void follow_list(circle *c, const kt__slist *list) {

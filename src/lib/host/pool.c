@@ -229,8 +229,9 @@ static uint64_t pack_work(uint32_t epoch, int n_workers, uint32_t n_grains) {
     return (uint64_t)epoch << 32 | (uint64_t)(n_workers - 1) << GRAIN_BITS | n_grains;
 }
 
-/* Takes the next grains for this worker: false where there are none. *left is what was left before.
- */
+/* Takes the worker's next chunk of a loop: *taken grains of the *left that nobody had taken. The chunk is a share of
+ * what is left, so that chunks shrink towards the end and no worker is waited for. Returns false when nothing is
+ * left, or the worker is not one of this loop's. */
 static bool take_chunk(kt__pool *pool, int index, uint32_t *left, uint32_t *taken) {
     uint64_t work = atomic_load_explicit(&pool->work, memory_order_acquire);
     for (;;) {

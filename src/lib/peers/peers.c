@@ -115,7 +115,8 @@ static void *gather_asked(void *arg) {
     return NULL;
 }
 
-/* Where none can be had, the caller gathers itself. Started before any thread keeps to one processor. */
+/* Starts the thread that collects the other processes' results while this one computes. Without it, when it cannot be
+ * started, the caller collects them itself. Called before the pool pins threads, whose affinity it would inherit. */
 static void start_gatherer(kt__peers *p) {
     gatherer *g = &p->gatherer;
     pthread_mutex_init(&g->lock, NULL);

@@ -254,6 +254,7 @@ typedef struct odd_number {
     bool too_long;
 } odd_number;
 
+/* Returns the offset after the closing quote of the string whose opening quote is at `at`; len when it is not closed. */
 static size_t string_end(const char *s, size_t len, size_t at) {
     for (at++; at < len && s[at] != '"'; at++)
         if (s[at] == '\\') at++;

@@ -9,7 +9,7 @@
 
 struct convert_opts {
     const char *type;
-    kt__lab_write_opts write;
+    kt__write_opts write;
 };
 
 static const kt__opt convert_table[] = {
@@ -25,18 +25,19 @@ static int convert_folder(const struct convert_opts *opts, const kt__recipe *rec
     kt__byte_progress progress = {0};
     kt__convert_report report;
     kt_error err;
-    const kt__convert_output output = kt__lab_output("convert", words[1], &opts->write, &progress);
+    const kt__convert_output output = kt__write_output("convert", words[1], &opts->write,
+                                                       &progress);
     kt_status status = kt__convert_folder(words[0], recipe, &output, &report, &err);
-    return kt__lab_end("convert", words[1], &progress, status, &report, &err);
+    return kt__write_end("convert", words[1], &progress, status, &report, &err);
 }
 
 int kt__cmd_convert(int argc, char **argv) {
     struct convert_opts opts = {0};
     const kt__opt_group groups[] = {{"Options", convert_table, KT__COUNT(convert_table), &opts},
-                                    kt__lab_write_group(&opts.write)};
+                                    kt__write_group(&opts.write)};
     char notes[1024];
-    size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
-                                     kt__lab_recipe_name);
+    size_t used = kt__write_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
+                                       kt__write_recipe_name);
     snprintf(
         notes + used, sizeof notes - used,
         "\nA run that was killed resumes where it stopped when it is started again: the work is "
@@ -60,6 +61,6 @@ int kt__cmd_convert(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code >= 0) return code;
     const kt__recipe *recipe = opts.type ? kt__recipe_find(opts.type) : NULL;
-    if (opts.type && !recipe) return kt__lab_unknown_recipe("convert", opts.type);
+    if (opts.type && !recipe) return kt__write_unknown_recipe("convert", opts.type);
     return convert_folder(&opts, recipe, words);
 }

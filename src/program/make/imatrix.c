@@ -165,9 +165,9 @@ static kt_status make_imatrix(const imatrix_opts *o, kt__config *model_opts,
                               const char *const *files, size_t n_files, kt_error *err) {
     kt__imatrix m = {0};
     kt_status status;
-    KT__TRY(kt__lab_check_target(o->out, model_opts->model, err));
-    KT__TRY(kt__lab_check_target(o->out, o->text, err));
-    for (size_t i = 0; i < n_files; i++) KT__TRY(kt__lab_check_target(o->out, files[i], err));
+    KT__TRY(kt__write_check_target(o->out, model_opts->model, err));
+    KT__TRY(kt__write_check_target(o->out, o->text, err));
+    for (size_t i = 0; i < n_files; i++) KT__TRY(kt__write_check_target(o->out, files[i], err));
     for (size_t i = 0; i < n_files; i++) KT__TRY(kt__imatrix_merge_file(&m, files[i], err));
     if (model_opts->model || n_files == 0) KT__TRY(gather_model(o, model_opts, &m, err));
     KT__TRY(kt__imatrix_write(&m, o->out, err));

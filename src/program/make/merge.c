@@ -16,7 +16,7 @@
 struct merge_opts {
     const char *model, *target, *type;
     kt__lora_opts lora;
-    kt__lab_write_opts write;
+    kt__write_opts write;
 };
 
 static const kt__opt merge_table[] = {
@@ -154,7 +154,7 @@ static kt_status check_target(const struct merge_opts *o, kt_error *err) {
         KT__TRY(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
         for (size_t k = 0; k < KT__COUNT(parts); k++) {
             snprintf(part, sizeof part, "%s%s", path, parts[k]);
-            KT__TRY(kt__lab_check_target(o->target, part, err));
+            KT__TRY(kt__write_check_target(o->target, part, err));
         }
     }
 out:
@@ -186,16 +186,16 @@ static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) 
     kt__quantize_params params = {.source = o->model, .change = &change};
     m->net = model->net;
     params.recipe = kt__recipe_find(o->type ? o->type : default_type(model));
-    if (!params.recipe) return kt__lab_unknown_recipe("merge", o->type);
+    if (!params.recipe) return kt__write_unknown_recipe("merge", o->type);
     if (prepare_merge(o, model, m, &err) != KT_OK) return kt__cli_fail("merge", &err);
     kt__hash_init(&change.identity, 1);
     for (size_t i = 0; i < m->set.n; i++) {
         kt__hash_add(&change.identity, &m->set.uses[i].adapter->pack.digest, sizeof(kt__digest));
         kt__hash_add(&change.identity, &m->set.uses[i].scale, sizeof m->set.uses[i].scale);
     }
-    const kt__convert_output output = kt__lab_output("merge", o->target, &o->write, &progress);
+    const kt__convert_output output = kt__write_output("merge", o->target, &o->write, &progress);
     kt_status status = kt__quantize_file(&params, &output, &report, &err);
-    return kt__lab_end("merge", o->target, &progress, status, &report, &err);
+    return kt__write_end("merge", o->target, &progress, status, &report, &err);
 }
 
 static int merge_with(const struct merge_opts *o, kt__config *config) {
@@ -220,7 +220,7 @@ static int merge_command(int argc, char **argv, kt__config *config) {
     struct merge_opts opts = {0};
     const kt__opt_group groups[] = {{"Options", merge_table, KT__COUNT(merge_table), &opts},
                                     kt__lora_opts_group(&opts.lora),
-                                    kt__lab_write_group(&opts.write)};
+                                    kt__write_group(&opts.write)};
     const kt__syntax syntax = {
         .command = "merge",
         .usage = "-m MODEL --lora FILE[=SCALE] -o OUT.gguf [OPTIONS]",

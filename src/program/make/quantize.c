@@ -23,7 +23,7 @@ struct quantize_opts {
     const char *imatrix;
     int fit;
     kt__feedback_opts feedback;
-    kt__lab_write_opts write;
+    kt__write_opts write;
 };
 
 static const kt__opt quantize_table[] = {
@@ -146,8 +146,8 @@ static kt_status open_feedback(quantize_run *q, kt_error *err) {
 static kt_status quantize_all(quantize_run *q, kt__convert_report *report, kt_error *err) {
     kt__type_rule *auto_rules = NULL;
     kt_status status = KT_OK;
-    KT__TRY(kt__lab_check_target(q->output.target, q->opts->imatrix, err));
-    KT__TRY(kt__lab_check_target(q->output.target, q->opts->feedback.text, err));
+    KT__TRY(kt__write_check_target(q->output.target, q->opts->imatrix, err));
+    KT__TRY(kt__write_check_target(q->output.target, q->opts->feedback.text, err));
     q->output.effort = q->opts->fit == FIT_FAST ? KT__EFFORT_FAST : KT__EFFORT_CAREFUL;
     if (q->opts->imatrix) {
         KT__TRY(kt__imatrix_read(q->opts->imatrix, &q->importance, err));
@@ -180,10 +180,10 @@ static int quantize_with(quantize_run *q, const char *target) {
     }
     q->params.rules = rules;
     q->params.n_rules = keep->n;
-    q->output = kt__lab_output("quantize", target, &q->opts->write, &progress);
+    q->output = kt__write_output("quantize", target, &q->opts->write, &progress);
     kt_status status = quantize_all(q, &report, &err);
     free_rules(rules, keep->n);
-    return kt__lab_end("quantize", target, &progress, status, &report, &err);
+    return kt__write_end("quantize", target, &progress, status, &report, &err);
 }
 
 static int quantize_words(const struct quantize_opts *opts, const char *const *words,
@@ -200,7 +200,7 @@ static int quantize_words(const struct quantize_opts *opts, const char *const *w
         return kt__cli_usage_error("quantize", "either TYPE or --target-size is expected");
     if (n_words == 3 && !q.is_auto) {
         q.params.recipe = kt__recipe_find(words[2]);
-        if (!q.params.recipe) return kt__lab_unknown_recipe("quantize", words[2]);
+        if (!q.params.recipe) return kt__write_unknown_recipe("quantize", words[2]);
     }
     return quantize_with(&q, words[1]);
 }
@@ -208,10 +208,10 @@ static int quantize_words(const struct quantize_opts *opts, const char *const *w
 int kt__cmd_quantize(int argc, char **argv) {
     struct quantize_opts opts = {0};
     const kt__opt_group groups[] = {{"Options", quantize_table, KT__COUNT(quantize_table), &opts},
-                                    kt__lab_write_group(&opts.write)};
+                                    kt__write_group(&opts.write)};
     char notes[1024];
-    size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
-                                     kt__lab_recipe_name);
+    size_t used = kt__write_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
+                                       kt__write_recipe_name);
     snprintf(notes + used, sizeof notes - used,
              "  auto: for --target-size or --target-kl, each matrix as its own loss asks for\n"
              "\nExample: kentang quantize model-bf16.gguf model.gguf q4_k_m\n"

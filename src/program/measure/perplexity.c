@@ -90,6 +90,8 @@ static kt_status open_text(const perplexity_opts *o, judged *j, kt__text_score *
     return status == KT_OK ? kt__judge_check_length(t, err) : status;
 }
 
+/* Checks that the base's log-probabilities are of as many tokens as the model has, without which no divergence can
+ * be computed. */
 static kt_status same_vocabulary(const perplexity_opts *o, int32_t base_n_vocab, int32_t n_vocab,
                                  kt_error *err) {
     if (base_n_vocab == n_vocab) return KT_OK;

@@ -193,7 +193,7 @@ static int make_model(const struct synth_opts *opts, const kt__synth_preset *of,
     kt__synth_plan plan = {0};
     kt__gguf *vocab = NULL;
     kt_error err;
-    int n_vocab, n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads();
+    int n_vocab, n_threads = opts->n_threads ? opts->n_threads : kt__write_threads();
     kt_status status;
     own.mtp_agrees = opts->mtp_agrees;
     KT__TRY(open_vocab(opts->vocab, preset, &vocab, &n_vocab, &err));
@@ -230,10 +230,10 @@ int kt__cmd_synth(int argc, char **argv) {
     struct synth_opts opts = {.quant = "q4_k_m", .seed = 1};
     const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
     char notes[2048];
-    size_t used = kt__lab_list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(),
-                                     preset_name);
-    used += kt__lab_list_names(notes + used, sizeof notes - used, "Recipes", kt__recipe_count(),
-                               kt__lab_recipe_name);
+    size_t used = kt__write_list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(),
+                                       preset_name);
+    used += kt__write_list_names(notes + used, sizeof notes - used, "Recipes", kt__recipe_count(),
+                                 kt__write_recipe_name);
     snprintf(notes + used, sizeof notes - used,
              "\nExample: kentang synth --preset qwen2.5-1.5b --quant q4_k_m random.gguf\n");
     const kt__syntax syntax = {

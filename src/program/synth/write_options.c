@@ -14,7 +14,7 @@
 
 enum { MAX_NAMES = 64 };
 
-int kt__lab_threads(void) {
+int kt__write_threads(void) {
     kt__topology topology;
     kt__limits limits;
     char why[128];
@@ -29,7 +29,7 @@ static const kt__opt write_table[] = {
     {.name = "threads",
      .brief = "t",
      .kind = KT__OPT_INT,
-     .at = offsetof(kt__lab_write_opts, n_threads),
+     .at = offsetof(kt__write_opts, n_threads),
      .min = 1,
      .max = KT__POOL_MAX_THREADS,
      .arg = "N",
@@ -37,18 +37,18 @@ static const kt__opt write_table[] = {
     {.name = "quiet",
      .brief = "q",
      .kind = KT__OPT_ON,
-     .at = offsetof(kt__lab_write_opts, quiet),
+     .at = offsetof(kt__write_opts, quiet),
      .help = "no progress on a terminal"},
 };
 
-kt__opt_group kt__lab_write_group(kt__lab_write_opts *opts) {
+kt__opt_group kt__write_group(kt__write_opts *opts) {
     return (kt__opt_group){"Work", write_table, KT__COUNT(write_table), opts};
 }
 
 /* ---- names ---- */
 
-size_t kt__lab_list_names(char *out, size_t size, const char *title, size_t n,
-                          const char *(*name_at)(size_t)) {
+size_t kt__write_list_names(char *out, size_t size, const char *title, size_t n,
+                            const char *(*name_at)(size_t)) {
     size_t at = (size_t)snprintf(out, size, "%s:\n ", title), column = 2;
     for (size_t i = 0; i < n && at < size; i++) {
         const char *name = name_at(i);
@@ -63,14 +63,14 @@ size_t kt__lab_list_names(char *out, size_t size, const char *title, size_t n,
     return at < size ? at : size - 1;
 }
 
-const char *kt__lab_recipe_name(size_t i) {
+const char *kt__write_recipe_name(size_t i) {
     return kt__recipe_at(i)->name;
 }
 
-int kt__lab_unknown_recipe(const char *command, const char *name) {
+int kt__write_unknown_recipe(const char *command, const char *name) {
     const char *names[MAX_NAMES];
     size_t n = kt__recipe_count() < MAX_NAMES ? kt__recipe_count() : MAX_NAMES;
-    for (size_t i = 0; i < n; i++) names[i] = kt__lab_recipe_name(i);
+    for (size_t i = 0; i < n; i++) names[i] = kt__write_recipe_name(i);
     const char *near = kt__nearest_name(name, strlen(name), names, n);
     return kt__cli_usage_error(command, "unknown type \"%.60s\"%s%s%s", name,
                                near ? "; did you mean \"" : "", near ? near : "",
@@ -79,21 +79,22 @@ int kt__lab_unknown_recipe(const char *command, const char *name) {
 
 /* ---- progress and report ---- */
 
-void kt__lab_show_note(void *user, const char *line) {
+void kt__write_show_note(void *user, const char *line) {
     fprintf(stderr, "kentang %s: note: %s\n", (const char *)user, line);
 }
 
-kt__convert_output kt__lab_output(const char *command, const char *target,
-                                  const kt__lab_write_opts *opts, kt__byte_progress *progress) {
+kt__convert_output kt__write_output(const char *command, const char *target,
+                                    const kt__write_opts *opts, kt__byte_progress *progress) {
     bool shown = !opts->quiet && isatty(STDERR_FILENO);
     return (kt__convert_output){.target = target,
-                                .n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads(),
-                                .notes = {kt__lab_show_note, (void *)(uintptr_t)command},
+                                .n_threads = opts->n_threads ? opts->n_threads
+                                                             : kt__write_threads(),
+                                .notes = {kt__write_show_note, (void *)(uintptr_t)command},
                                 .progress = shown ? kt__byte_progress_show : NULL,
                                 .progress_user = progress};
 }
 
-kt_status kt__lab_check_target(const char *target, const char *source, kt_error *err) {
+kt_status kt__write_check_target(const char *target, const char *source, kt_error *err) {
     if (!source || !kt__same_file(target, source)) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, target, UINT64_MAX,
                        "the output is a file that is read: choose another name for it");
@@ -114,8 +115,8 @@ static void print_report(const char *command, const char *path, const kt__conver
     fputc('\n', stderr);
 }
 
-int kt__lab_end(const char *command, const char *target, kt__byte_progress *progress,
-                kt_status status, const kt__convert_report *report, const kt_error *err) {
+int kt__write_end(const char *command, const char *target, kt__byte_progress *progress,
+                  kt_status status, const kt__convert_report *report, const kt_error *err) {
     kt__byte_progress_end(progress);
     if (status != KT_OK) return kt__cli_fail(command, err);
     print_report(command, target, report);
