@@ -75,7 +75,7 @@ static const mistake mistakes[] = {
     {"serve a b", 2, "the model is named already", USAGE("serve ")},
     {"serve --listen 127.0.0.1:1 --port 2 --check --no-config --no-env", 2, "either --listen or",
      ""},
-    {"serve --api-key short --check --no-config --no-env", 5, "16 to 256 characters",
+    {"serve --api-key short --host 0.0.0.0 --check --no-config --no-env", 5, "16 to 256 characters",
      "correct the input at the place named"},
     /* files that are not there, or not what they should be */
     {"run -m /no/such/model.gguf -p x", 4, "cannot open", "check the spelling"},
@@ -99,7 +99,7 @@ static const mistake mistakes[] = {
     /* memory, size, network */
     {"run -p x --mem 20M", 3, "give more (--mem)", ""},
     {"run -c 8 -p 'a prompt that does not fit into eight positions at all'", 10,
-     "ask for a larger context", ""},
+     "exceeds the available context size of 8", "raise the context (-c) or shorten the prompt"},
     {"pull --hub http://127.0.0.1:9 owner/model", 4, "the connection failed", ""},
     {"run -p '' ", 2, "the prompt is empty", ""},
 };

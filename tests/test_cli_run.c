@@ -285,7 +285,7 @@ static void test_stops_and_limits(void **state) {
     json_decref(full);
     json_decref(all);
     cli_expect_error("run -c 8 -p 'This is a prompt that does not fit into eight positions at all'",
-                     10, "ask for a larger context (-c)");
+                     10, "raise the context (-c)");
     cli_expect_error("run -p x --no-mmap --mem 2M -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf'",
                      3, "a copy of the model takes");
     cli_expect_error("run -p x --stop ''", 2, "stop string 0 is empty");

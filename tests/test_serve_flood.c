@@ -17,7 +17,8 @@ enum { PER_PEER = 64, PLACES = 200, REQUEST_S = 2 };
 static world w;
 
 static int open_world(void **state) {
-    static const char *const settings[] = {"limits.connections=200",
+    static const char *const settings[] = {"strict_names=true",
+                                           "limits.connections=200",
                                            "limits.connections_per_peer=64",
                                            "limits.request_s=2",
                                            "limits.body=64K",

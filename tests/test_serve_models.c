@@ -201,7 +201,7 @@ static void test_named_by_file(void **state) {
     served_file f = {0};
     char body[400];
     (void)state;
-    open_served(&f, NULL);
+    open_served(&f, "strict_names=true");
     const char *base = strrchr(f.path, '/') + 1;
     static const struct {
         const char *before, *after;

@@ -347,7 +347,8 @@ static void expect_unread(const char *path, const char *says) {
         fail_msg("%s as configuration: %s", path, err.message);
     if (kt__config_read_dotenv(c, path, NULL, &err) == KT_OK || !strstr(err.message, says))
         fail_msg("%s as .env: %s", path, err.message);
-    if (kt__keys_read(path, NULL, &keys, &err) == KT_OK || !strstr(err.message, says))
+    if (kt__keys_read(path, NULL, KT__KEY_LEAST, &keys, &err) == KT_OK ||
+        !strstr(err.message, says))
         fail_msg("%s as keys: %s", path, err.message);
     kt__config_free(c);
 }
@@ -398,7 +399,7 @@ static void test_byte_order_mark(void **state) {
     assert_int_equal(kt__config_read_dotenv(c, path, NULL, &err), KT_OK);
     assert_int_equal(c->ctx, 400);
     write_file(path, key_text, sizeof key_text - 1);
-    assert_int_equal(kt__keys_read(path, NULL, &keys, &err), KT_OK);
+    assert_int_equal(kt__keys_read(path, NULL, KT__KEY_LEAST, &keys, &err), KT_OK);
     assert_string_equal(kt__keys_find(keys, "0123456789abcdef", 16), "ana");
     kt__keys_free(keys);
     kt__config_free(c);
@@ -494,7 +495,7 @@ static kt_status read_keys(const char *text, mode_t mode, kt__keys **keys, kt_er
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     fchmod(fd, mode);
     close(fd);
-    kt_status status = kt__keys_read(path, NULL, keys, err);
+    kt_status status = kt__keys_read(path, NULL, KT__KEY_LEAST, keys, err);
     unlink(path);
     return status;
 }
@@ -522,7 +523,7 @@ static void test_keys(void **state) {
     assert_int_equal(read_keys("a:0123456789abcdef\n", 0644, &keys, &err), KT_E_ARG);
     assert_int_equal(read_keys("a:short\n", 0600, &keys, &err), KT_E_FORMAT);
     assert_int_equal(read_keys("# none\n", 0600, &keys, &err), KT_E_FORMAT);
-    assert_int_equal(kt__keys_read("/nowhere/keys", NULL, &keys, &err), KT_E_IO);
+    assert_int_equal(kt__keys_read("/nowhere/keys", NULL, KT__KEY_LEAST, &keys, &err), KT_E_IO);
 }
 
 static void test_hosts(void **state) {

@@ -23,7 +23,7 @@ printf '"the water"\n[2, 5, 3]\n' | "$kentang" embed tiny-bert.gguf --json >ids.
 grep -q -- '--output' said || fail "npy into a pipe: $(cat said)"
 printf '%0600d\n' 0 | sed 's/0/a b /g' >long
 "$kentang" embed tiny-bert.gguf <long >/dev/null 2>said && fail "a text over the context was taken"
-grep -q 'tokens does not fit the context of 512' said || fail "over the context: $(cat said)"
+grep -q 'tokens exceeds the available context size of 512' said || fail "over the context: $(cat said)"
 "$kentang" run -q -m tiny-bert.gguf -p hi >/dev/null 2>said && fail "an encoder generated"
 grep -q 'generates no text' said || fail "run with an encoder: $(cat said)"
 python3 - <<'PY' || fail "vectors"

@@ -11,8 +11,8 @@
 #include "serve_world.h"
 
 static world w;
-WORLD_OF_GROUP(w, "limits.requests_per_connection=40", "limits.body=64K", "limits.stall_s=2",
-               "limits.output=4096", "limits.connections_per_peer=30", NULL)
+WORLD_OF_GROUP(w, "strict_names=true", "limits.requests_per_connection=40", "limits.body=64K",
+               "limits.stall_s=2", "limits.output=4096", "limits.connections_per_peer=30", NULL)
 
 /* The n-th line of text as JSON. */
 static json_t *line_of(const char *text, int n) {

@@ -45,4 +45,6 @@ typedef enum value_kind {
 } value_kind;
 value_kind kind_of_value(const kt__opt *opt);
 
+void write_coming(FILE *out); /* docs/COMING.md: coming.c */
+
 #endif

@@ -1,4 +1,5 @@
-/* kt_docs FOLDER: writes the manual pages and completions of kentang below FOLDER. Each command is
+/* kt_docs FOLDER: writes the manual pages and completions of kentang below FOLDER; kt_docs --coming: docs/COMING.md on
+ * standard output. Each command is
  * run with --help; kt__cli_print_help, which the program has from src/program/term/help.c, is here what
  * takes its tables down. */
 #include "docs.h"
@@ -110,6 +111,10 @@ static void look_at(kt__cmd_fn *command, const char *name, const char *option, c
 }
 
 int main(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[1], "--coming")) {
+        write_coming(stdout);
+        return 0;
+    }
     if (argc != 2) {
         fputs("usage: kt_docs FOLDER\n", stderr);
         return 2;

@@ -75,19 +75,42 @@ static void probe_style(kt_model *model) {
     kt__call_style_probe(model->chat, &params, &model->style);
 }
 
-/* A template that does not parse is no reason to refuse the model: the calls that need it say so.
- */
+static kt_status take_template(const char *text, kt__str *out) {
+    *out = (kt__str){text, strlen(text)};
+    return KT_OK;
+}
+
+/* The one that was given, by its name or its source, else the file's; none: out->s is NULL. */
+static kt_status find_template(const kt_model *model, kt__str *out, kt_error *err) {
+    const char *given = model->params.chat_template;
+    const char *named = given ? kt__chat_template_builtin(given) : NULL;
+    if (named) return take_template(named, out);
+    if (given && !strpbrk(given, "{ \n"))
+        return kt__fail(err, KT_E_ARG,
+                        "there is no chat template \"%.60s\": expected chatml, "
+                        "llama3, gemma, or Jinja's source",
+                        given);
+    if (given) return take_template(given, out);
+    KT__STEP(kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, out, err));
+    if (out->s || !model->params.chat_fallback) return KT_OK;
+    kt__log_line(&model->ctx->log, KT_LOG_INFO,
+                 "the file has no chat template: conversations are written as ChatML");
+    return take_template(kt__chat_template_builtin("chatml"), out);
+}
+
+/* A template of the file's that does not parse is no reason to refuse the model: the calls that need
+ * it say so. */
 static kt_status load_template(kt_model *model, kt_error *err) {
     kt__str source = {0};
-    kt_status status = kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source,
-                                        err);
-    if (status != KT_OK || !source.s) return status;
+    KT__STEP(find_template(model, &source, err));
+    if (!source.s) return KT_OK;
     model->template_text = kt__strndup(source.s, source.len);
     if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
     model->info.template_ = model->template_text;
     model->style = kt__call_style_of(source.s, source.len);
-    status = kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error);
-    if (status == KT_E_NOMEM) {
+    kt_status status = kt__chat_template_parse(source.s, source.len, &model->chat,
+                                               &model->chat_error);
+    if (status == KT_E_NOMEM || (status != KT_OK && model->params.chat_template)) {
         if (err) *err = model->chat_error;
         return status;
     }

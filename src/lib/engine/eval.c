@@ -89,7 +89,7 @@ static kt_status check_item(const kt_engine *engine, const kt_eval_item *item, k
         return kt__fail(
             err, KT_E_CONTEXT_FULL,
             "%zu tokens after %zu do not fit the context of %zu: open the engine with a larger "
-            "n_ctx (-c) or shorten the prompt",
+            "n_ctx or shorten the prompt",
             item->n, item->seq->n_pos, n_ctx);
     }
     for (size_t i = 0; i < item->n; i++) {

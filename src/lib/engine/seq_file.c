@@ -117,7 +117,7 @@ static kt_status check_fits(const kt_engine *engine, const kt__kv_image *image, 
     if (image->n_pos > engine->params.n_ctx) {
         return kt__fail_at(err, KT_E_CONTEXT_FULL, path, UINT64_MAX,
                            "the session has %lld positions and the context %d: open the engine "
-                           "with a larger n_ctx (-c)",
+                           "with a larger n_ctx",
                            (long long)image->n_pos, engine->params.n_ctx);
     }
     if (image->n_logits && (uint64_t)image->n_logits != kt__engine_n_vocab(engine)) {

@@ -32,7 +32,8 @@ static kt_status need_template(const kt_model *model, kt_error *err) {
         return model->chat_error.code;
     }
     return kt__fail(err, KT_E_UNSUPPORTED,
-                    "%s has no chat template: give the prompt as the model expects it (--raw)",
+                    "%s has no chat template: give a prompt as the model expects it, in place of "
+                    "messages",
                     model->info.path);
 }
 
@@ -154,8 +155,8 @@ static kt_status check_bytes(const kt_model *model, size_t len, size_t most, kt_
     size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
     if (!bytes || len / bytes <= most) return KT_OK;
     return kt__fail(err, KT_E_CONTEXT_FULL,
-                    "a prompt of %zu bytes, which are %zu tokens or more, does not fit the context "
-                    "of %zu: ask for a larger context (-c) or shorten the prompt",
+                    "a prompt of %zu bytes, which are %zu tokens or more, exceeds the available "
+                    "context size of %zu tokens: shorten it, or raise the context",
                     len, len / bytes, most);
 }
 
@@ -165,8 +166,8 @@ static kt_status take_ids(const kt_model *model, kt_status status, kt__ids *foun
     status = still_there(model, status, err);
     if (status == KT_E_LIMIT && most != SIZE_MAX)
         status = kt__fail(err, KT_E_CONTEXT_FULL,
-                          "a prompt of more than %zu tokens does not fit the context of %zu: ask "
-                          "for a larger context (-c) or shorten the prompt",
+                          "a prompt of more than %zu tokens exceeds the available context size "
+                          "of %zu tokens: shorten it, or raise the context",
                           most, most);
     if (status == KT_OK) {
         *ids = kt__ids_take(found, n_ids);
@@ -239,6 +240,7 @@ static kt_status render_calling(const kt_model *model, const kt_request_params *
     kt__buf messages, fitted;
     const char *json = r->chat_json;
     size_t len = r->chat_json_len;
+    KT__STEP(need_template(model, err)); /* it says how calls are written */
     kt__buf_init(&messages, MAX_CONVERSATION);
     kt__buf_init(&fitted, MAX_CONVERSATION);
     if (!json) {

@@ -81,8 +81,8 @@ static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, k
         char after[48] = "";
         if (n_pos) snprintf(after, sizeof after, " after %zu", n_pos);
         return kt__fail(err, KT_E_CONTEXT_FULL,
-                        "a prompt of %zu tokens%s does not fit the context of %zu: ask for a "
-                        "larger context (-c) or shorten the prompt",
+                        "a prompt of %zu tokens%s exceeds the available context size of %zu "
+                        "tokens: shorten it, or raise the context",
                         n, after, n_ctx);
     }
     if ((int64_t)n > n_store) {

@@ -138,6 +138,7 @@ static int serve_command(int argc, char **argv, kt__config *config) {
     const kt__opt_group groups[] = {
         kt__setting_opts(config, KT__OPTIONS_SERVER),
         kt__setting_opts(config, KT__OPTIONS_LISTEN),
+        kt__serve_opts_slots_group(&opts),
         kt__serve_opts_address_group(&opts),
         kt__setting_opts(config, KT__OPTIONS_MANY),
         kt__setting_opts(config, KT__OPTIONS_SIZES),
@@ -159,6 +160,8 @@ static int serve_command(int argc, char **argv, kt__config *config) {
             "Later wins: configuration file, .env, environment KENTANG_*, options.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
+        .set = kt__setting_opts_set,
+        .set_base = config,
         .notes = "SIGTERM lets running answers end and stops; SIGHUP reads the configuration "
                  "again.\n"
                  "Examples:\n"
@@ -166,8 +169,10 @@ static int serve_command(int argc, char **argv, kt__config *config) {
                  "  kentang serve --check --config kentang.toml\n"
                  "  kentang serve -m model.gguf --listen 0.0.0.0:8000 --keys keys.txt",
     };
-    int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
+    char **all = kt__serve_opts_from_environment(&argc, argv, &config->arena);
+    int code = kt__cli_parse(&syntax, argc, all ? all : argv, NULL, NULL);
     if (code < 0) code = run_serve(&opts);
+    free(all);
     kt__serve_opts_free(&opts);
     return code;
 }

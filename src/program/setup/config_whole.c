@@ -48,8 +48,31 @@ static kt_status name_of_file(kt__config *c, const char *path, const char **out,
     return kt__config_copy_text(c, name, len, out, err);
 }
 
+/* "b,a,c": the first by the alphabet is the model's name, as in llama-server; the others are further
+ * names of it. */
+static kt_status split_alias(kt__config *c, kt_error *err) {
+    const char *names[64], *first = NULL;
+    size_t n = 0;
+    if (!c->alias || !strchr(c->alias, ',')) return KT_OK;
+    char *list = kt__arena_strndup(&c->arena, c->alias, strlen(c->alias));
+    kt__texts all = {kt__arena_calloc(&c->arena, c->aliases.n + 64, sizeof *all.items), 0};
+    if (!list || !all.items) return kt__fail_nomem(err, "the configuration", 0);
+    for (char *name; n < 64 && (name = strsep(&list, ",")) != NULL;) {
+        if (!*name) continue;
+        if (!first || strcmp(name, first) < 0) first = name;
+        names[n++] = name;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (names[i] != first) all.items[all.n++] = names[i];
+    for (size_t i = 0; i < c->aliases.n; i++) all.items[all.n++] = c->aliases.items[i];
+    c->alias = first;
+    c->aliases = all;
+    return KT_OK;
+}
+
 static kt_status finish_models(kt__config *c, kt_error *err) {
-    kt_status status = KT_OK;
+    kt_status status = split_alias(c, err);
+    if (status != KT_OK) return status;
     if (!c->n_models) {
         c->models = kt__arena_calloc(&c->arena, 1, sizeof *c->models);
         if (!c->models) return kt__fail_nomem(err, "the configuration", sizeof *c->models);
@@ -157,17 +180,28 @@ static kt_status check_hosts(const kt__texts *hosts, kt_error *err) {
     return KT_OK;
 }
 
-/* As browsers send them: no path, and no star, which would let any page in. */
-static kt_status check_origins(const kt__texts *origins, kt_error *err) {
-    for (size_t i = 0; i < origins->n; i++) {
-        const char *origin = origins->items[i] ? origins->items[i] : "";
-        const char *host = !strncmp(origin, "http://", 7)    ? origin + 7
-                           : !strncmp(origin, "https://", 8) ? origin + 8
-                                                             : "";
-        if (!*host || strpbrk(host, "/*?#@ "))
-            return kt__config_expected(NULL, "http.cors",
-                                       "an origin such as https://app.example:8080, without path",
-                                       origin, err);
+/* SCHEME://HOST, as browsers and programs made of one (app://, vscode-webview://) send it: no path. */
+static bool is_origin(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789+.-";
+    size_t scheme = strspn(text, letters);
+    const char *host = text + scheme + 3;
+    return scheme && !strncmp(text + scheme, "://", 3) && *host && !strpbrk(host, "/*?#@ ");
+}
+
+/* "*" lets any page in: only where a key is needed for more than to look. */
+static kt_status check_origins(const kt__config *c, kt_error *err) {
+    for (size_t i = 0; i < c->cors.n; i++) {
+        const char *origin = c->cors.items[i] ? c->cors.items[i] : "";
+        if (!strcmp(origin, "localhost") || is_origin(origin)) continue;
+        if (!strcmp(origin, "*") && (c->keys || c->api_key)) continue;
+        if (!strcmp(origin, "*"))
+            return kt__fail_at(err, KT_E_ARG, "http.cors", UINT64_MAX,
+                               "http.cors: \"*\" lets every web page use this server, so it needs "
+                               "keys: set http.keys or http.api_key, or name the origins");
+        return kt__config_expected(NULL, "http.cors",
+                                   "an origin such as https://app.example:8080, without path, "
+                                   "localhost, or * with keys",
+                                   origin, err);
     }
     return KT_OK;
 }
@@ -194,16 +228,19 @@ static kt_status finish_learning(kt__config *c, kt_error *err) {
 kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
+    static const char *const switches[] = {"on", "off", "auto"};
     KT__STEP(finish_models(c, err));
     KT__STEP(check_aliases(c, err));
     KT__STEP(kt__adapters_check(c, err));
     KT__STEP(finish_socket(c, err));
     KT__STEP(check_hosts(&c->hosts, err));
-    KT__STEP(check_origins(&c->cors, err));
+    KT__STEP(check_origins(c, err));
     KT__STEP(finish_listen(c, err));
     KT__STEP(finish_learning(c, err));
     if (!c->log_format) c->log_format = "human";
     if (!c->log_level) c->log_level = "info";
+    if (c->reasoning && !one_of(c->reasoning, switches, 3))
+        return kt__config_expected(NULL, "reasoning", "on, off or auto", c->reasoning, err);
     if (!one_of(c->log_format, formats, 2))
         return kt__config_expected(NULL, "log.format", "human or json", c->log_format, err);
     if (!one_of(c->log_level, levels, 4))
@@ -230,6 +267,27 @@ kt_request_params kt__config_request(const kt__config *c) {
     s->min_p = (float)c->min_p;
     s->repeat_penalty = (float)c->repeat_penalty;
     s->repeat_last_n = (int32_t)c->repeat_last_n;
+    s->typical_p = (float)c->typical_p;
+    s->top_n_sigma = (float)c->top_n_sigma;
+    s->xtc_probability = (float)c->xtc_probability;
+    s->xtc_threshold = (float)c->xtc_threshold;
+    s->presence_penalty = (float)c->presence_penalty;
+    s->frequency_penalty = (float)c->frequency_penalty;
+    s->dry_multiplier = (float)c->dry_multiplier;
+    s->dry_base = (float)c->dry_base;
+    s->dry_allowed_length = (int32_t)c->dry_allowed_length;
+    s->dry_penalty_last_n = (int32_t)c->dry_penalty_last_n;
+    s->dynatemp_range = (float)c->dynatemp_range;
+    s->dynatemp_exponent = (float)c->dynatemp_exponent;
+    s->mirostat = (int32_t)c->mirostat;
+    s->mirostat_tau = (float)c->mirostat_tau;
+    s->mirostat_eta = (float)c->mirostat_eta;
+    if (c->reasoning && !strcmp(c->reasoning, "on"))
+        r.template_vars = "{\"enable_thinking\":true,\"thinking\":true}";
+    if (c->reasoning && !strcmp(c->reasoning, "off"))
+        r.template_vars = "{\"enable_thinking\":false,\"thinking\":false}";
+    if (c->samplers) s->chain = c->samplers;
+    if (c->seed >= 0) s->seed = (uint64_t)c->seed;
     return r;
 }
 

@@ -70,6 +70,8 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     p.yarn_attn_factor = (float)c->yarn_attn_factor;
     p.yarn_beta_fast = (float)c->yarn_beta_fast;
     p.yarn_beta_slow = (float)c->yarn_beta_slow;
+    p.chat_template = c->chat_template;
+    p.chat_fallback = c->chat_fallback;
     return p;
 }
 

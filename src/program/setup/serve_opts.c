@@ -3,12 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "setup/config.h"
+#include "setup/config_read.h"
+#include "setup/config_set.h"
 #include "setup/command_model.h"
 #include "setup/model_name.h"
 #include "setup/place.h"
@@ -61,6 +64,25 @@ static const kt__opt address_table[] = {
      .help = "the port"},
 };
 
+/* llama-server's words, before those of the settings: its context is that of all slots together. */
+static const kt__opt slots_table[] = {
+    {.name = "ctx-size",
+     .brief = "c",
+     .kind = KT__OPT_INT,
+     .at = AT(ctx_size),
+     .min = 0,
+     .max = KT_CTX_MAX,
+     .arg = "N",
+     .help =
+         "positions of all answers together, of which each of several (--parallel) has its share, "
+         "unless --kv-unified is given"},
+    {.name = "kv-unified",
+     .brief = "kvu",
+     .kind = KT__OPT_ON,
+     .at = AT(kv_unified),
+     .help = "--ctx-size is that of each answer"},
+};
+
 static const kt__opt check_table[] = {
     {.name = "check",
      .kind = KT__OPT_ON,
@@ -80,6 +102,11 @@ kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts) {
 kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts) {
     return (kt__opt_group){"Its address in two parts", address_table, KT__COUNT(address_table),
                            opts};
+}
+
+kt__opt_group kt__serve_opts_slots_group(kt__serve_opts *opts) {
+    return (kt__opt_group){"The context in llama-server's words", slots_table,
+                           KT__COUNT(slots_table), opts};
 }
 
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts) {
@@ -183,12 +210,37 @@ static kt_status set_address(const kt__serve_opts *o, kt__config *c, kt_error *e
     return kt__config_set(c, "http.listen", listen_at, o->host ? "--host" : "--port", err);
 }
 
+/* --ctx-size in the settings' word: what one answer has of it. */
+static kt_status set_context(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char text[24];
+    bool shared = o->given->given[KT__SETTING_parallel] && !o->kv_unified;
+    int64_t n = o->ctx_size, slots = shared && o->given->parallel > 1 ? o->given->parallel : 1;
+    if (!n) return KT_OK;
+    snprintf(text, sizeof text, "%lld", (long long)(n / slots ? n / slots : 1));
+    return kt__config_set(c, "ctx", text, "--ctx-size", err);
+}
+
 static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *err) {
     KT__STEP(kt__setting_opts_apply(o->given, c, err));
+    KT__STEP(set_context(o, c, err));
     KT__STEP(set_address(o, c, err));
     KT__STEP(set_adapters(o, c, err));
     for (size_t i = 0; i < o->set.n; i++) KT__STEP(set_one(c, o->set.items[i], err));
     return KT_OK;
+}
+
+/* The template's text, where a file has it. */
+static kt_status read_template(kt__config *c, kt_error *err) {
+    enum { MOST_BYTES = 1 << 20 };
+    struct stat st;
+    kt__buf text;
+    if (!c->chat_template_file) return KT_OK;
+    KT__STEP(kt__config_file_read(c->chat_template_file, "the chat template", MOST_BYTES, &text,
+                                  &st, err));
+    kt_status status = kt__config_copy_text(c, text.data ? text.data : "", text.len,
+                                            &c->chat_template, err);
+    kt__buf_free(&text);
+    return status;
 }
 
 kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt__buf *strange,
@@ -201,12 +253,81 @@ kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt
     if (o->log_level) KT__TRY(kt__config_set(c, "log.level", o->log_level, "the command", err));
     KT__TRY(read_files(o, c, strange, err));
     KT__TRY(read_options(o, c, err));
+    KT__TRY(read_template(c, err));
+    c->chat_fallback = true;
     KT__TRY(kt__config_finish(c, err));
     *out = c;
     c = NULL;
 out:
     kt__config_free(c);
     return status;
+}
+
+/* ---- other servers' variables ---- */
+
+typedef struct variable {
+    const char *name, *option;
+    int value;
+} variable;
+
+/* Ollama's durations, "5m", "1h30m" or a number, as seconds; -1 and below: never. */
+static int64_t seconds_of(const char *text) {
+    double all = 0;
+    while (*text) {
+        char *end;
+        double n = strtod(text, &end);
+        if (end == text) return 0;
+        all += n * (*end == 'h'                    ? 3600
+                    : *end == 'm' && end[1] != 's' ? 60
+                    : *end == 'm'                  ? 1e-3
+                                                   : 1);
+        text = end + strspn(end, "hmsnu");
+    }
+    return all < 0 ? 0 : (int64_t)all;
+}
+
+/* OLLAMA_HOST: an address, a port, both, or a URL; what is left out is Ollama's usual one. */
+static void address_of(const char *text, char *out, size_t size) {
+    const char *scheme = strstr(text, "://"), *host = scheme ? scheme + 3 : text;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len), *bracket = memrchr(host, ']', len);
+    bool port = colon && (!bracket || colon > bracket);
+    size_t name = port ? (size_t)(colon - host) : len;
+    snprintf(out, size, "%.*s:%.*s", name ? (int)name : 9, name ? host : "127.0.0.1",
+             port ? (int)(host + len - colon - 1) : 5, port ? colon + 1 : "11434");
+}
+
+/* Adds the option that a variable means; the words are `own`'s. */
+static int add_variable(const variable *v, const char *text, char **argv, int n, kt__arena *own) {
+    char word[80], value[300];
+    bool off = !strcmp(text, "0") || !strcmp(text, "false") || !strcmp(text, "off") || !*text;
+    snprintf(word, sizeof word, "--%s%s", !v->value && off ? "no-" : "", v->option);
+    snprintf(value, sizeof value, "%s", text);
+    if (v->value == 2) address_of(text, value, sizeof value);
+    if (!strcmp(v->option, "keep-alive"))
+        snprintf(value, sizeof value, "%lld", (long long)seconds_of(text));
+    argv[n] = kt__arena_strndup(own, word, strlen(word));
+    if (!argv[n++]) return n - 1;
+    if (v->value) argv[n] = kt__arena_strndup(own, value, strlen(value));
+    return v->value && argv[n] ? n + 1 : v->value ? n - 1 : n;
+}
+
+char **kt__serve_opts_from_environment(int *argc, char **argv, kt__arena *own) {
+    static const variable variables[] = {
+#define VARIABLE(name, option, value) {name, option, value},
+#include "term/other_names.def"
+    };
+    char **all = calloc((size_t)*argc + 2 * KT__COUNT(variables) + 1, sizeof *all);
+    int n = 1;
+    if (!all) return NULL;
+    all[0] = argv[0];
+    for (size_t i = 0; i < KT__COUNT(variables); i++) {
+        const char *text = getenv(variables[i].name);
+        if (text && *text) n = add_variable(&variables[i], text, all, n, own);
+    }
+    memcpy(all + n, argv + 1, (size_t)(*argc - 1) * sizeof *all);
+    *argc = n + *argc - 1;
+    return all;
 }
 
 /* ---- several ---- */

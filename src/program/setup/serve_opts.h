@@ -16,6 +16,8 @@ typedef struct kt__serve_opts {
     const char *config, *env_file;
     const char *host; /* with port: http.listen in two parts; NULL, 0: not given */
     int32_t port;
+    int32_t ctx_size;      /* of all answers together, llama-server's; 0: not given */
+    bool kv_unified;       /* it is that of each answer */
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
     kt__opt_texts set;
     kt__lora_opts lora;
@@ -26,6 +28,12 @@ void kt__serve_opts_free(kt__serve_opts *opts);
  * in the groups of setting_opts.h over `given`, and in kt__lora_opts_group. */
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts);
 kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts);
+/* llama-server's --ctx-size and --kv-unified; before the groups of settings, which have -c too */
+kt__opt_group kt__serve_opts_slots_group(kt__serve_opts *opts);
+/* argv with the options that llama-server's and Ollama's variables of the environment mean before those
+ * that were given, which win; freed with free, as are the texts that it adds (*own, for
+ * kt__arena_free). NULL: no memory, argv is to be used as it is. */
+char **kt__serve_opts_from_environment(int *argc, char **argv, kt__arena *own);
 /* --host and --port of a server that listens */
 kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts);
 

@@ -50,6 +50,22 @@ static bool keep_setting(void *base, const kt__opt *opt, const char *value, char
     return true;
 }
 
+bool kt__setting_opts_set(void *config, const char *key, const char *value, const char *from,
+                          char *expected, size_t size) {
+    kt__config *to = config;
+    size_t n, i = 0;
+    kt_error err;
+    const kt__setting *settings = kt__config_settings(&n);
+    while (i < n && strcmp(settings[i].key, key) != 0) i++;
+    if (i == n) return keep_failed("there is no such setting", expected, size);
+    kt_status status = i == KT__SETTING_model
+                           ? kt__config_set_model(to, value, &err)
+                           : kt__config_set_text(to, &settings[i], value, from, &err);
+    if (status != KT_OK) return keep_failed(err.message, expected, size);
+    to->given[i] = true;
+    return true;
+}
+
 /* --cpu-mask and --cpu-range make one list; a mask may come without its 0x. */
 static bool keep_cpus(void *base, const kt__opt *opt, const char *value, char *expected,
                       size_t size) {

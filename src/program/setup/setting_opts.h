@@ -17,4 +17,8 @@ kt__opt_group kt__setting_opts_one(kt__config *config, const char *title, int se
 /* Puts what options gave `given` into `to`. */
 kt_status KT_CHECKED kt__setting_opts_apply(const kt__config *given, kt__config *to, kt_error *err);
 
+/* Gives a value to the setting of a key, as its option would: kt__syntax.set over a kt__config. */
+bool kt__setting_opts_set(void *config, const char *key, const char *value, const char *from,
+                          char *expected, size_t size);
+
 #endif

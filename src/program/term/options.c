@@ -214,13 +214,15 @@ static bool is_option(const char *word) {
 typedef struct other_name {
     const char *command, *name, *text; /* what to type instead; NULL: it is ignored */
     int value;
+    const char *key; /* of the setting that gets its value, perhaps with =VALUE; or NULL */
 } other_name;
 
 /* NULL: it is none that people bring along. */
 static const other_name *find_other(const char *command, const char *name, size_t len) {
     static const other_name rows[] = {
-#define IGNORED(command, name, value, why) {command, name, NULL, value},
-#define INSTEAD(command, name, what) {command, name, what, 0},
+#define SETS(command, name, key) {command, name, NULL, 0, key},
+#define IGNORED(command, name, value, why) {command, name, NULL, value, NULL},
+#define INSTEAD(command, name, what) {command, name, what, 0, NULL},
 #include "term/other_names.def"
     };
     for (size_t i = 0; i < KT__COUNT(rows); i++) {
@@ -244,6 +246,26 @@ static int ignore_option(parse *p, const other_name *other, int argc, char **arg
     if (!next) return kt__cli_usage_error(p->syntax->command, "option %s needs a value", word);
     ++*i;
     return -1;
+}
+
+/* Gives argv[*i]'s value to the setting that it is here; -1: fine. */
+static int set_other(parse *p, const other_name *other, int argc, char **argv, int *i) {
+    const char *word = argv[*i], *equal = strchr(other->key, '=');
+    size_t len = option_len(word), key_len = strcspn(other->key, "=");
+    const char *fixed = equal ? equal + 1 : "", *open = strchr(fixed, '%');
+    const char *value = equal && !open ? fixed : word[len] == '=' ? word + len + 1 : NULL;
+    char key[64], expected[256], whole[1024];
+    snprintf(key, sizeof key, "%.*s", (int)key_len, other->key);
+    if (!value && *i + 1 < argc) value = argv[++*i];
+    if (!value) return kt__cli_usage_error(p->syntax->command, "option %s needs a value", word);
+    if (open) {
+        snprintf(whole, sizeof whole, "%.*s%s", (int)(open - fixed), fixed, value);
+        value = whole;
+    }
+    p->has_model |= !strcmp(key, "model");
+    if (p->syntax->set(p->syntax->set_base, key, value, word, expected, sizeof expected)) return -1;
+    return kt__cli_usage_error(p->syntax->command, "option %.*s: expected %s, got \"%.80s\"",
+                               (int)len, word, expected, value);
 }
 
 static void name_ignored(const parse *p) {
@@ -288,6 +310,7 @@ static int take_option(parse *p, int argc, char **argv, int *i) {
     found it = find_option(syntax, word, len);
     if (!it.opt) {
         const other_name *other = find_other(syntax->command, word + dashes, len - dashes);
+        if (other && other->key && syntax->set) return set_other(p, other, argc, argv, i);
         if (other && !other->text) return ignore_option(p, other, argc, argv, i);
         return unknown_option(syntax, other, word, len);
     }

@@ -81,6 +81,12 @@ typedef struct kt__syntax {
     size_t min_words, max_words; /* words that are no options */
     const char *word;            /* what a word is: "MODEL"; for errors */
     const char *notes; /* printed after the options, or NULL: examples, exit codes of its own */
+    /* Gives a value to the setting of a key, for options of other programs that mean one
+     * (other_names.def); false: it is not of its kind, and expected[] says what is. NULL: the
+     * command has no settings. from: the option, for errors. */
+    bool (*set)(void *base, const char *key, const char *value, const char *from, char *expected,
+                size_t size);
+    void *set_base;
 } kt__syntax;
 
 /* argv[0] is the command's name. Returns -1 to continue; otherwise the exit code: 0 after --help

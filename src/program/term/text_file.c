@@ -37,10 +37,19 @@ static kt_status check_text(const char *path, const char *text, size_t len, bool
                        (unsigned char)text[at], line, is_stdin ? "" : path);
 }
 
+/* A byte-order mark at the beginning says nothing; editors on Windows leave one. */
+static void drop_mark(char *text, size_t *len) {
+    static const char mark[] = "\xef\xbb\xbf";
+    if (*len < 3 || memcmp(text, mark, 3) != 0) return;
+    *len -= 3;
+    memmove(text, text + 3, *len + 1);
+}
+
 kt_status kt__text_file_read(const char *path, size_t max, bool any_bytes, char **text, size_t *len,
                              kt_error *err) {
     kt_status status = kt__cli_read_file(path, max, text, len, err);
     if (status != KT_OK) return status;
+    drop_mark(*text, len);
     status = check_text(path, *text, *len, any_bytes, err);
     if (status == KT_OK) return KT_OK;
     kt__free(*text);

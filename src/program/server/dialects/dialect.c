@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/buf.h"
+#include "base/error.h"
 
 void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
     kt__wire_write_error_as(out, status, err);
@@ -17,15 +18,25 @@ void kt__dialect_whole_error(kt__job *job, const kt_error *err) {
     job->dialect->error_body(&job->answer.out, job->answer.status, err);
 }
 
+/* At the beginning of a text some vocabularies drop a blank: the token is written twice, and the second
+ * one is whole. */
+const char *kt__dialect_piece(const kt_model *model, int32_t id, char text[KT__PIECE_BYTES],
+                              size_t *len) {
+    const int32_t twice[2] = {id, id};
+    size_t both = 0;
+    kt_status status = kt_detokenize(model, twice, 2, KT_TOK_RENDER_SPECIAL, text, KT__PIECE_BYTES,
+                                     &both, NULL);
+    *len = status == KT_OK ? (both + 1) / 2 : 0;
+    return text + (status == KT_OK ? both - *len : 0);
+}
+
 /* A token's own bytes; in the arena. Control tokens have their name. */
 static void write_token_text(kt__job *job, int32_t id, kt__wire_token *out) {
-    char text[512];
-    size_t len = 0;
-    kt_status status = kt_detokenize(job->model.loaded, &id, 1, KT_TOK_RENDER_SPECIAL, text,
-                                     sizeof text, &len, NULL);
-    if (status != KT_OK) len = 0;
+    char text[KT__PIECE_BYTES];
+    size_t len;
+    const char *piece = kt__dialect_piece(job->model.loaded, id, text, &len);
     out->id = id;
-    out->text = kt__arena_strndup(&job->arena, text, len);
+    out->text = kt__arena_strndup(&job->arena, piece, len);
     out->len = out->text ? len : 0;
     if (!out->text) out->text = "";
 }
@@ -99,4 +110,18 @@ void kt__dialect_write_notes(kt__job *job) {
     }
     if (learned[0]) (void)kt__buf_puts(&job->answer.out, job->answer.notes ? learned : learned + 1);
     (void)kt__buf_putc(&job->answer.out, '}');
+}
+
+kt_status kt__dialect_write_count(kt__job *job, const char *object, kt_error *err) {
+    int32_t *ids = NULL;
+    size_t n = 0;
+    KT__STEP(kt_request_encode(job->model.loaded, &job->request.wire->req, &ids, &n, err));
+    kt_free(ids);
+    (void)kt__buf_putc(&job->answer.out, '{');
+    if (object) {
+        kt__json_member(&job->answer.out, "object", object);
+        (void)kt__buf_putc(&job->answer.out, ',');
+    }
+    (void)kt__buf_printf(&job->answer.out, "\"input_tokens\":%zu}", n);
+    return KT_OK;
 }

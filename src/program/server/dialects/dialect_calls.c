@@ -58,11 +58,9 @@ static bool is_text(const char *s, size_t len) {
 
 /* {"id":75,"piece":"he"}, or as bytes where it is no text by itself */
 static void write_piece(kt__job *job, int32_t id) {
-    char text[512];
-    size_t len = 0;
-    if (kt_detokenize(job->model.loaded, &id, 1, KT_TOK_RENDER_SPECIAL, text, sizeof text, &len,
-                      NULL) != KT_OK)
-        len = 0;
+    char bytes[KT__PIECE_BYTES];
+    size_t len;
+    const char *text = kt__dialect_piece(job->model.loaded, id, bytes, &len);
     (void)kt__buf_printf(&job->answer.out, "{\"id\":%d,\"piece\":", (int)id);
     if (is_text(text, len)) {
         kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);

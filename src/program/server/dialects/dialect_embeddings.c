@@ -249,6 +249,38 @@ const kt__dialect kt__dialect_embeddings = {
     .error = kt__dialect_whole_error,
 };
 
+/* ---- llama-server's /embedding: {"content": TEXT}, answered with an array of the vectors of each ---- */
+
+static kt_status read_llama_embedding(kt__job *job, kt_error *err) {
+    KT__STEP(kt__job_parse(job, err));
+    json_t *content = json_object_get(job->request.json, "content");
+    if (content && !json_object_get(job->request.json, "input") &&
+        json_object_set(job->request.json, "input", content) != 0)
+        return kt__fail_nomem(err, "a request", 0);
+    return read_embedding_job(job, err);
+}
+
+static void llama_list_end(kt__job *job) {
+    (void)kt__buf_putc(&job->answer.out, '[');
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
+        (void)kt__buf_printf(&job->answer.out, "%s{\"index\":%d,\"embedding\":[", i ? "," : "",
+                             (int)i);
+        write_embedding(job, i);
+        (void)kt__buf_puts(&job->answer.out, "]}");
+    }
+    (void)kt__buf_putc(&job->answer.out, ']');
+}
+
+const kt__dialect kt__dialect_embedding = {
+    .route = "/embedding",
+    .error_body = kt__openai_error_body,
+    .read = read_llama_embedding,
+    .token = ignore_token,
+    .finish = embedding_finish,
+    .end = llama_list_end,
+    .error = kt__dialect_whole_error,
+};
+
 /* ---- Ollama's /api/embed: the same input, another answer ---- */
 
 /* A text that is too long is cut to the context, as Ollama does unless it is told not to. */
@@ -283,9 +315,17 @@ static kt_status read_ollama_body(kt__job *job, kt_error *err) {
     return KT_OK;
 }
 
+/* An empty text, or none: the model is loaded, and there are no embeddings. */
 static kt_status read_ollama_embed(kt__job *job, kt_error *err) {
-    kt_status status = kt__job_parse(job, err);
-    return status == KT_OK ? read_ollama_body(job, err) : status;
+    KT__STEP(kt__job_parse(job, err));
+    const json_t *input = json_object_get(job->request.json, "input");
+    bool loads = !input || json_is_null(input) ||
+                 (json_is_string(input) && !json_string_length(input)) ||
+                 (json_is_array(input) && !json_array_size(input));
+    if (loads) json_object_set_new(job->request.json, "input", json_string("none"));
+    KT__STEP(read_ollama_body(job, err));
+    if (loads) job->request.wire->n_prompts = 0;
+    return KT_OK;
 }
 
 static void ollama_list_end(kt__job *job) {

@@ -570,6 +570,7 @@ static void line_error(kt__job *job, const kt_error *err) {
 #define WAITING(name, path, call, write_error) \
     const kt__dialect name = {                 \
         .route = path,                         \
+        .exact_names = true,                   \
         .error_body = kt__openai_error_body,   \
         .run = call,                           \
         .waits = true,                         \
@@ -586,6 +587,7 @@ WAITING(kt__dialect_line_said, "socket", line_said, line_error);
 WAITING(kt__dialect_line_forget, "socket", line_forget, line_error);
 const kt__dialect kt__dialect_line_train = {
     .route = "socket",
+    .exact_names = true,
     .error_body = kt__openai_error_body,
     .run = line_train,
     .finish_run = finish_line_train,

@@ -363,7 +363,8 @@ static void mcp_error_body(kt__buf *out, int status, const kt_error *err) {
     write_refusal(out, NULL, status, err);
 }
 
-/* The id of a line that was not taken, from its name; NULL: it has none. */
+/* Returns the JSON-RPC id, as JSON, that the refusal of a line over standard input answers to; NULL when the line had
+ * none. Such a line was never parsed, so its id is known from the job's name alone. */
 static const char *id_of_line(const kt__job *job) {
     const mcp_job *m = job->extra;
     bool is_id = job->request.name[0] == '"' || job->request.name[0] == '-' ||
@@ -388,6 +389,7 @@ static void mcp_error(kt__job *job, const kt_error *err) {
 #define MCP(name, path, filler)             \
     const kt__dialect name = {              \
         .route = path,                      \
+        .exact_names = true,                \
         .stream_type = "text/event-stream", \
         .stream_filler = filler,            \
         .error_body = mcp_error_body,       \

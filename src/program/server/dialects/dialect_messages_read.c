@@ -34,12 +34,15 @@ static kt_status add_to_list(const blocks *t, json_t *list, json_t *item) {
     return json_array_append_new(list, item) == 0 ? KT_OK : kt__wire_fail_nomem(t->r);
 }
 
+static kt_status add_text(blocks *t, json_t *text) {
+    return add_to_list(t, json_object_get(open_message(t), "content"),
+                       json_pack("{s:s,s:O}", "type", "text", "text", text));
+}
+
 static kt_status add_text_block(blocks *t, const kt__wire_place *at, json_t *block) {
     json_t *text;
     kt_status status = need_block_text(t, at, block, "text", &text);
-    if (status != KT_OK) return status;
-    return add_to_list(t, json_object_get(open_message(t), "content"),
-                       json_pack("{s:s,s:O}", "type", "text", "text", text));
+    return status == KT_OK ? add_text(t, text) : status;
 }
 
 static kt_status add_use_block(blocks *t, const kt__wire_place *at, json_t *block) {
@@ -71,6 +74,28 @@ static kt_status add_thinking_block(blocks *t, const kt__wire_place *at, json_t 
                : kt__wire_fail_nomem(t->r);
 }
 
+/* A document whose source is text, or blocks of it, is a text of the turn, with its title before it. */
+static kt_status add_document_block(blocks *t, const kt__wire_place *at, json_t *block) {
+    kt__wire_place source_at = {.up = at, .key = "source"},
+                   type_at = {.up = &source_at, .key = "type"};
+    const json_t *source = kt__wire_member(block, "source");
+    const char *type = json_string_value(json_object_get(source, "type"));
+    json_t *title = kt__wire_member(block, "title"), *parts = kt__wire_member(source, "content"),
+           *data = kt__wire_member(source, "data");
+    bool of_text = type && !strcmp(type, "text") && json_is_string(data);
+    bool of_parts = type && !strcmp(type, "content") &&
+                    (json_is_array(parts) || json_is_string(parts));
+    if (!of_text && !of_parts)
+        return kt__wire_fail_at(t->r, KT_E_UNSUPPORTED, &type_at,
+                                "only documents of \"text\" or \"content\" are read");
+    if (json_is_string(title)) KT__STEP(add_text(t, title));
+    if (of_text) return add_text(t, data);
+    if (json_is_string(parts)) return add_text(t, parts);
+    for (size_t i = 0; i < json_array_size(parts); i++)
+        KT__STEP(add_text_block(t, at, json_array_get(parts, i)));
+    return KT_OK;
+}
+
 static kt_status skip_block(blocks *t, const kt__wire_place *at, json_t *block) {
     (void)t, (void)at, (void)block;
     return KT_OK;
@@ -89,6 +114,8 @@ static kt_status read_result_content(const blocks *t, const kt__wire_place *up, 
         const json_t *part = json_array_get(v, i);
         const char *type = json_string_value(json_object_get(part, "type"));
         if (!json_is_object(part)) return kt__wire_fail_type(t->r, &here, "an object", part);
+        if (type && !strcmp(type, "image"))
+            continue; /* the wire says in its place that it is one */
         if (!type || strcmp(type, "text") != 0)
             return kt__wire_fail_at(t->r, KT_E_UNSUPPORTED, &type_at, "only \"text\" is supported");
         kt_status status = need_block_text(t, &here, part, "text", &text);
@@ -130,6 +157,9 @@ static kt_status add_block(blocks *t, const kt__wire_place *at, json_t *block) {
         const char *type, *role; /* NULL: either */
         kt_status (*add)(blocks *t, const kt__wire_place *at, json_t *block);
     } kinds[] = {{"text", NULL, add_text_block},
+                 {"document", "user", add_document_block},
+                 {"server_tool_use", "assistant", skip_block},
+                 {"web_search_tool_result", "assistant", skip_block},
                  {"tool_use", "assistant", add_use_block},
                  {"thinking", "assistant", add_thinking_block},
                  {"redacted_thinking", "assistant", skip_block},
@@ -332,14 +362,7 @@ kt_status kt__messages_read(kt__job *job, kt_error *err) {
 /* {"input_tokens": 12}: of the prompt that the messages would be, which may be longer than the
  * context. */
 kt_status kt__messages_count(kt__job *job, kt_error *err) {
-    int32_t *ids = NULL;
-    size_t n = 0;
-    kt_status status;
-    KT__TRY(kt__job_parse(job, err));
-    KT__TRY(read_conversation(job, err));
-    KT__TRY(kt_request_encode(job->model.loaded, &job->request.wire->req, &ids, &n, err));
-    (void)kt__buf_printf(&job->answer.out, "{\"input_tokens\":%zu}", n);
-out:
-    kt_free(ids);
-    return status;
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(read_conversation(job, err));
+    return kt__dialect_write_count(job, NULL, err);
 }

@@ -92,6 +92,7 @@ static kt_status run_pull_stop(kt__job *job, kt_error *err) {
 #define MANAGING(name, path, call, may_wait) \
     const kt__dialect name = {               \
         .route = path,                       \
+        .exact_names = true,                 \
         .error_body = kt__openai_error_body, \
         .run = call,                         \
         .waits = may_wait,                   \

@@ -109,8 +109,7 @@ static kt_status refuse_member(const json_t *from, const char *key, kt_error *er
 }
 
 static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const char *const names[] = {"images", "template", "context", "logprobs",
-                                        "top_logprobs"};
+    static const char *const names[] = {"images", "template", "context"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;
@@ -156,6 +155,20 @@ static kt__wire_form read_prompt(json_t *body, const json_t *from) {
     return KT__WIRE_SYSTEM;
 }
 
+/* "logprobs": true and "top_logprobs": N. Of a prompt that is continued as it is, the reader knows
+ * them as a number. */
+static void copy_logprobs(json_t *body, const json_t *from, kt__wire_form form) {
+    const json_t *on = json_object_get(from, "logprobs");
+    json_t *top = json_object_get(from, "top_logprobs");
+    if (!json_is_true(on)) return;
+    if (form != KT__WIRE_NATIVE) {
+        copy_member(body, "logprobs", from, "logprobs");
+        copy_member(body, "top_logprobs", from, "top_logprobs");
+    } else {
+        json_object_set_new(body, "logprobs", json_integer(json_integer_value(top)));
+    }
+}
+
 static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
@@ -181,6 +194,7 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     copy_member(body, "adapter", from, "adapter");
     const json_t *stream = json_object_get(from, "stream");
     json_object_set_new(body, "stream", json_boolean(!stream || !json_is_false(stream)));
+    copy_logprobs(body, from, form);
     KT__TRY(read_format(body, json_object_get(from, "format"), err));
     KT__TRY(read_think(body, json_object_get(from, "think"), err));
     KT__TRY(read_options(body, json_object_get(from, "options"), err));
@@ -213,6 +227,8 @@ typedef struct ollama_piece {
     size_t len, thinking_len;
     const kt__job_choice *calls_of; /* whose calls, from `call` on, or NULL */
     size_t call, n_calls;
+    const kt__wire_token *tokens; /* [n_tokens] with log probabilities, or NULL */
+    size_t n_tokens;
 } ollama_piece;
 
 /* Arguments as an object; of a call that was cut short they are none, and it is left out. */
@@ -266,6 +282,9 @@ static void write_ollama_line(kt__job *job, const ollama_piece *p, bool done) {
     if (p->n_calls) write_ollama_calls(job, p);
     (void)kt__buf_printf(&job->answer.out, "%s,\"done\":%s", chat ? "}" : "",
                          done ? "true" : "false");
+    if (!p->n_tokens) return;
+    (void)kt__buf_puts(&job->answer.out, ",\"logprobs\":");
+    kt__wire_write_logprobs(&job->answer.out, p->tokens, p->n_tokens);
 }
 
 static void write_ollama_piece(kt__job *job, const ollama_piece *p) {
@@ -285,15 +304,19 @@ static void ollama_token(kt__job *job, const kt_event *event) {
     kt_part one;
     size_t n;
     const kt_part *parts = kt__wire_parts(event, &one, &n);
+    kt__job_choice *gathered = &job->answer.choices[event->choice];
+    kt__dialect_gather_token(job, event);
     for (size_t i = 0; i < n; i++) {
         const kt_part *p = &parts[i];
         if (job->answer.stream && kt__wire_blocks_begins(&c->said, p)) write_last_call(job, c);
         kt__dialect_gather_part(job, event->choice, p);
         if (!job->answer.stream || p->kind == KT_PART_CALL) continue;
+        ollama_piece piece = {.tokens = gathered->tokens, .n_tokens = gathered->n_tokens};
         bool thought = p->kind == KT_PART_REASONING;
-        write_ollama_piece(job, thought
-                                    ? &(ollama_piece){.thinking = p->text, .thinking_len = p->len}
-                                    : &(ollama_piece){.text = p->text, .len = p->len});
+        *(thought ? &piece.thinking : &piece.text) = p->text;
+        *(thought ? &piece.thinking_len : &piece.len) = p->len;
+        write_ollama_piece(job, &piece);
+        gathered->n_tokens = 0;
     }
 }
 
@@ -305,7 +328,9 @@ static void ollama_finish(kt__job *job, const kt_event *event) {
                                 .thinking = c->said.reasoning.data,
                                 .thinking_len = c->said.reasoning.len,
                                 .calls_of = c,
-                                .n_calls = kt__wire_blocks_calls(&c->said, NULL)};
+                                .n_calls = kt__wire_blocks_calls(&c->said, NULL),
+                                .tokens = c->tokens,
+                                .n_tokens = c->n_tokens};
     if (job->answer.stream) write_last_call(job, c);
     write_ollama_line(job, job->answer.stream ? &(ollama_piece){0} : &whole, true);
     (void)kt__buf_printf(&job->answer.out,

@@ -268,6 +268,18 @@ static kt_status read_fim(kt__job *job, kt_error *err) {
         .error = openai_error,               \
     }
 
+static kt_status count_chat(kt__job *job, kt_error *err) {
+    KT__STEP(read_chat(job, err));
+    return kt__dialect_write_count(job, "response.input_tokens", err);
+}
+
+const kt__dialect kt__dialect_chat_count = {
+    .route = "/v1/chat/completions/input_tokens",
+    .error_body = kt__openai_error_body,
+    .run = count_chat,
+    .error = kt__dialect_whole_error,
+};
+
 OPENAI(kt__dialect_chat, "/v1/chat/completions", read_chat);
 OPENAI(kt__dialect_completion, "/v1/completions", read_completion);
 OPENAI(kt__dialect_fim, "/v1/fim/completions", read_fim);

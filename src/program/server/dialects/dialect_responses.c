@@ -98,28 +98,16 @@ static void write_response_usage(kt__buf *out, const kt__wire_usage *u) {
                          (long long)u->n_reasoning, (long long)(u->n_prompt + u->n_generated));
 }
 
-/* Those of the reading and those of the engine, as one list. */
-static void write_notes(kt__buf *out, const char *first, const char *second) {
-    kt__buf lines;
-    kt__buf_init(&lines, 1 << 20);
-    if (first) (void)kt__buf_puts(&lines, first);
-    if (first && second) (void)kt__buf_putc(&lines, '\n');
-    if (second) (void)kt__buf_puts(&lines, second);
-    kt__wire_write_lines(out, lines.data);
-    kt__buf_free(&lines);
-}
-
 /* What is known at the end: the finish in kentang's own word, and what was left aside. */
 static void write_response_end(kt__job *job, const kt__job_choice *c) {
-    const kt__responses_asked *asked = job->extra;
     kt__buf *out = &job->answer.out;
     write_response_usage(out, &job->answer.usage);
     (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d,\"finish\":\"%s\"",
                          (unsigned long long)job->answer.report.seed, KENTANG_NUMERICS,
                          kt_finish_name(c->finish));
-    if (asked->notes || job->answer.notes) {
+    if (job->answer.notes) {
         (void)kt__buf_puts(out, ",\"notes\":");
-        write_notes(out, asked->notes, job->answer.notes);
+        kt__wire_write_lines(out, job->answer.notes);
     }
     (void)kt__buf_putc(out, '}');
     kt__wire_write_timings(out, &job->answer.report);
@@ -349,4 +337,16 @@ const kt__dialect kt__dialect_responses = {
     .token = responses_token,
     .finish = responses_finish,
     .error = responses_error,
+};
+
+static kt_status count_response(kt__job *job, kt_error *err) {
+    KT__STEP(kt__responses_read(job, err));
+    return kt__dialect_write_count(job, "response.input_tokens", err);
+}
+
+const kt__dialect kt__dialect_responses_count = {
+    .route = "/v1/responses/input_tokens",
+    .error_body = kt__openai_error_body,
+    .run = count_response,
+    .error = kt__dialect_whole_error,
 };

@@ -12,7 +12,6 @@
 
 typedef struct kt__responses_asked {
     const char *echo;  /* members of the answer that repeat the request, each with a comma before */
-    const char *notes; /* what of the request is left aside, a line each; or NULL */
     bool summary;      /* reasoning is wanted as a summary */
     bool encrypted;    /* and once more as "encrypted_content" */
     int64_t sequence;  /* of the next event */

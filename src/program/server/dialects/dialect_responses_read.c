@@ -119,9 +119,9 @@ static kt_status need_arguments(const transcript *t, const kt__wire_place *up, c
     kt_status status = need_text(t, up, item, "arguments", out);
     if (status != KT_OK || !json_string_length(*out)) return status;
     status = kt__wire_parse(json_string_value(*out), json_string_length(*out), &object, &why);
-    bool good = status == KT_OK && json_is_object(object);
+    bool bad = status == KT_OK && !json_is_object(object);
     json_decref(object);
-    return good ? KT_OK : kt__wire_fail_at(t->r, KT_E_ARG, &at, "the text is not a JSON object");
+    return bad ? kt__wire_fail_at(t->r, KT_E_ARG, &at, "the text is not a JSON object") : KT_OK;
 }
 
 /* Calls that follow each other, or an assistant's text, are of one message. */
@@ -178,6 +178,26 @@ static kt_status add_reasoning_item(transcript *t, const kt__wire_place *at, jso
     return KT_OK;
 }
 
+/* What tools that OpenAI runs itself left in a conversation: web_search_call and its like. */
+static bool is_foreign_item(const char *type) {
+    static const char *const types[] = {"web_search_call",
+                                        "file_search_call",
+                                        "code_interpreter_call",
+                                        "image_generation_call",
+                                        "computer_call",
+                                        "local_shell_call",
+                                        "mcp_call",
+                                        "mcp_list_tools",
+                                        "tool_search_call",
+
+                                        "compaction",
+                                        "local_shell_call_output",
+                                        "computer_call_output"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (!strcmp(type, types[i])) return true;
+    return false;
+}
+
 static kt_status add_item(transcript *t, const kt__wire_place *at, json_t *item) {
     static const struct {
         const char *type;
@@ -194,6 +214,7 @@ static kt_status add_item(transcript *t, const kt__wire_place *at, json_t *item)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (!strcmp(json_string_value(type), kinds[i].type)) return kinds[i].add(t, at, item);
     }
+    if (is_foreign_item(json_string_value(type))) return KT_OK;
     return refuse_type(t, at, json_string_value(type),
                        "message, function_call, function_call_output and reasoning");
 }
@@ -296,46 +317,6 @@ static kt_status read_include(const kt__wire_reader *r, const json_t *from, json
     return kt__wire_fail_nomem(r);
 }
 
-/* Tools that OpenAI runs itself, or that are no functions: agents send them along whatever the server
- * is, and get on without them. */
-static bool is_foreign_tool(const char *type) {
-    static const char *const types[] = {
-        "custom",           "local_shell",      "shell",
-        "apply_patch",      "web_search",       "web_search_preview",
-        "file_search",      "code_interpreter", "computer_use_preview",
-        "image_generation", "namespace",        "tool_search"};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (!strcmp(type, types[i])) return true;
-    }
-    return false;
-}
-
-/* Leaves them out, with a note of each. */
-static kt_status leave_foreign_tools(const kt__wire_reader *r, json_t *body,
-                                     kt__responses_asked *asked) {
-    json_t *all = kt__wire_member(body, "tools"), *kept = json_array();
-    bool made = kept != NULL;
-    kt__buf notes;
-    kt__buf_init(&notes, 1 << 20);
-    for (size_t i = 0; made && json_is_array(all) && i < json_array_size(all); i++) {
-        json_t *tool = json_array_get(all, i);
-        const char *type = json_string_value(json_object_get(tool, "type"));
-        if (type && is_foreign_tool(type)) {
-            made = kt__buf_printf(&notes, "%stools[%zu]: a tool of type %s is left out",
-                                  notes.len ? "\n" : "", i, type);
-        } else {
-            made = json_array_append(kept, tool) == 0;
-        }
-    }
-    if (made && notes.len) {
-        asked->notes = kt__arena_strndup(r->arena, notes.data, notes.len);
-        made = asked->notes && json_object_set(body, "tools", kept) == 0;
-    }
-    kt__buf_free(&notes);
-    json_decref(kept);
-    return made ? KT_OK : kt__wire_fail_nomem(r);
-}
-
 /* ---- what the answer repeats ---- */
 
 static bool echo_member(kt__buf *out, const json_t *from, const char *key, const char *otherwise) {
@@ -405,7 +386,6 @@ static kt_status to_chat(const kt__wire_reader *r, json_t *from, kt__responses_a
     KT__TRY(read_text_format(r, from, body));
     KT__TRY(read_effort(r, from, body, asked));
     KT__TRY(read_include(r, from, body, asked));
-    KT__TRY(leave_foreign_tools(r, body, asked));
     KT__TRY(t.messages ? read_conversation(&t, from) : kt__wire_fail_nomem(r));
     if (json_object_set(body, "messages", t.messages) != 0) status = kt__wire_fail_nomem(r);
     if (status == KT_OK) *out = json_incref(body);

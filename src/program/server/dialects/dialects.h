@@ -10,7 +10,9 @@
 extern const kt__dialect kt__dialect_chat;       /* OpenAI's /v1/chat/completions */
 extern const kt__dialect kt__dialect_completion; /* OpenAI's /v1/completions */
 extern const kt__dialect kt__dialect_fim;        /* Mistral's /v1/fim/completions */
-extern const kt__dialect kt__dialect_infill;     /* llama-server's /infill */
+extern const kt__dialect kt__dialect_llama;      /* llama-server's /completion */
+extern const kt__dialect kt__dialect_infill;     /* its /infill */
+extern const kt__dialect kt__dialect_embedding;  /* its /embedding */
 extern const kt__dialect kt__dialect_responses;  /* OpenAI's /v1/responses */
 extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
 extern const kt__dialect kt__dialect_rerank;     /* Cohere's and Jina's /v1/rerank */
@@ -20,6 +22,8 @@ extern const kt__dialect kt__dialect_ollama_chat, kt__dialect_ollama_generate,
     kt__dialect_ollama_embed, kt__dialect_ollama_embeddings;
 /* At once: */
 extern const kt__dialect kt__dialect_count_tokens; /* Anthropic's */
+/* How long a prompt a conversation is, of OpenAI's interfaces */
+extern const kt__dialect kt__dialect_chat_count, kt__dialect_responses_count;
 extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__dialect_template,
     kt__dialect_tokenizer_info;
 extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
@@ -37,6 +41,14 @@ kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_err
 
 /* ---- dialect.c ---- */
 
+/* Writes {"object": OBJECT, "input_tokens": N}: the length of the prompt that was read, which may be
+ * more than the context. object: NULL: none. */
+kt_status KT_CHECKED kt__dialect_write_count(kt__job *job, const char *object, kt_error *err);
+
+enum { KT__PIECE_BYTES = 1024 };
+/* The bytes of a token, *len of them within text; a control token's name. */
+const char *kt__dialect_piece(const kt_model *model, int32_t id, char text[KT__PIECE_BYTES],
+                              size_t *len);
 /* A dialect's `error` where nothing is streamed: what was written so far is not part of it. */
 void kt__dialect_whole_error(kt__job *job, const kt_error *err);
 /* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
@@ -54,6 +66,9 @@ void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* ,"kentang":{"notes":[...],"adapter":{...}} where there is something to say */
 void kt__dialect_write_notes(kt__job *job);
+
+/* How a request is answered, in the words of llama-server's generation_settings; for json_decref. */
+struct json_t *kt__llama_settings(const kt_request_params *request, bool stream);
 
 /* Such a name in request.json as Ollama's clients use becomes the model's own. */
 kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);

@@ -39,6 +39,8 @@ typedef struct kt__dialect {
     kt_status (*finish_run)(kt__job *job, kt_error *err);
     bool
         waits; /* it waits for a computation: on a worker of its own, so that nobody waits for it */
+    /* a model is meant by a name of its own alone: what is taught, loaded or called by name stays with it */
+    bool exact_names;
     void (*begin)(kt__job *job); /* submitted; NULL: nothing is written */
     /* event->choice counts over all prompts: of prompt p with n choices, p * n to p * n + n - 1 */
     void (*token)(kt__job *job, const kt_event *event);  /* each token */

@@ -89,6 +89,17 @@ static void begin_with_first_token(const kt__job *job, kt_request_params *r, int
     r->n_ids = 1;
 }
 
+/* What the reading left aside, then what the engine says; NULL: nothing. */
+static const char *join_notes(kt__wire_request *wire, const char *of_engine) {
+    if (!wire->notes || !*of_engine)
+        return *of_engine ? kt__arena_strndup(&wire->arena, of_engine, strlen(of_engine))
+                          : wire->notes;
+    size_t size = strlen(wire->notes) + strlen(of_engine) + 2;
+    char *both = kt__arena_calloc(&wire->arena, size, 1);
+    if (both) snprintf(both, size, "%s\n%s", wire->notes, of_engine);
+    return both;
+}
+
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
     kt_request_params r = job->request.wire->req;
     kt_request *req;
@@ -107,8 +118,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     if (status != KT_OK) return status;
     const char *notes = kt_request_notes(req);
     pthread_mutex_lock(&job->lock);
-    if (!job->answer.n_submitted && *notes)
-        job->answer.notes = kt__arena_strndup(&job->request.wire->arena, notes, strlen(notes));
+    if (!job->answer.n_submitted) job->answer.notes = join_notes(job->request.wire, notes);
     *part = (kt__job_part){.req = req, .base = (int32_t)job->answer.n_submitted * r.n_choices};
     job->answer.n_submitted++;
     kt__job_tell_notes(job, req);
@@ -187,7 +197,10 @@ static kt_status fail_load(kt__job *job, kt_status status, kt_error *err) {
 
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     if (job->model.engine) return KT_OK;
-    kt_status status = kt__models_find(job->shared->models, name, &job->model.served, err);
+    kt__models *models = job->shared->models;
+    kt_status status = job->dialect->exact_names
+                           ? kt__models_find(models, name, &job->model.served, err)
+                           : kt__models_find_for(models, name, &job->model.served, err);
     if (status != KT_OK) {
         job->answer.error_status = 404;
         return status;

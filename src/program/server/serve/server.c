@@ -156,7 +156,8 @@ static kt_status check_file(const kt__config *config, const char *path, kt_error
 
 kt_status kt__server_check(const kt__config *config, kt_error *err) {
     kt__keys *keys;
-    kt_status status = kt__keys_read(config->keys, config->api_key, &keys, err);
+    kt_status status = kt__keys_read(config->keys, config->api_key, kt__keys_least(config->listen),
+                                     &keys, err);
     if (status == KT_OK) kt__keys_free(keys);
     for (size_t i = 0; i < config->n_models && status == KT_OK; i++) {
         status = check_file(config, config->models[i].path, err);
@@ -179,7 +180,13 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     kt__shared *shared = &s->shared;
     kt__config *c = shared->start;
     kt__keys *keys;
-    KT__STEP(kt__keys_read(c->keys, c->api_key, &keys, err));
+    KT__STEP(kt__keys_read(c->keys, c->api_key, kt__keys_least(c->listen), &keys, err));
+    if (kt__keys_are_short(keys))
+        kt__slog_line(
+            &shared->log, KT_LOG_WARN,
+            "an API key has fewer than %d characters: it can be guessed, so this server is "
+            "for this machine alone",
+            (int)KT__KEY_LEAST);
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
@@ -339,7 +346,8 @@ static void keep_fixed(const kt__server *s, const kt__config *now, kt__config *n
 /* Keys that cannot be read, or that are gone, leave everything as it was. */
 static kt_status read_new_keys(const kt__settings *now, const kt__config *next, kt__keys **keys,
                                kt_error *err) {
-    kt_status status = kt__keys_read(next->keys, next->api_key, keys, err);
+    kt_status status = kt__keys_read(next->keys, next->api_key, kt__keys_least(next->listen), keys,
+                                     err);
     if (status != KT_OK || *keys || !now->keys) return status;
     return kt__fail(err, KT_E_ARG, "keys cannot be taken away without a restart");
 }

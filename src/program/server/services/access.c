@@ -64,9 +64,20 @@ bool kt__access_origin(const kt__config *config, const char *address, const char
     return host && kt__access_host(config, address, host + 3);
 }
 
+/* "http://localhost:3000", "https://127.0.0.1", "http://[::1]:8080" */
+static bool is_local_page(const char *origin) {
+    const char *name, *scheme_end = strstr(origin, "://");
+    size_t len;
+    if (!scheme_end || strncmp(origin, "http", 4) != 0 || !split_host(scheme_end + 3, &name, &len))
+        return false;
+    return is_same_name("localhost", name, len) || is_loopback_name(name, len);
+}
+
 const char *kt__access_cors(const kt__config *config, const char *origin) {
     for (size_t i = 0; i < config->cors.n; i++) {
-        if (!strcasecmp(config->cors.items[i], origin)) return config->cors.items[i];
+        const char *item = config->cors.items[i];
+        if (!strcasecmp(item, origin) || !strcmp(item, "*")) return origin;
+        if (!strcmp(item, "localhost") && is_local_page(origin)) return origin;
     }
     return NULL;
 }
@@ -98,7 +109,7 @@ const char *kt__access_key(const kt__keys *keys, const char *authorization, cons
 
 /* ---- keys ---- */
 
-enum { MIN_KEY = 16, MAX_NAME = 64, MAX_KEYS = 4096, MAX_FILE_BYTES = 4 << 20 };
+enum { MAX_NAME = 64, MAX_KEYS = 4096, MAX_FILE_BYTES = 4 << 20 };
 
 typedef struct key {
     char name[MAX_NAME];
@@ -111,8 +122,8 @@ struct kt__keys {
     key keys[];
 };
 
-static kt_status parse_line(char *line, int n, const char *path, key *out, bool *found,
-                            kt_error *err) {
+static kt_status parse_line(char *line, int n, const char *path, size_t least, key *out,
+                            bool *found, kt_error *err) {
     size_t len = strcspn(line, "\r\n");
     line[len] = '\0';
     *found = false;
@@ -122,10 +133,10 @@ static kt_status parse_line(char *line, int n, const char *path, key *out, bool 
     len = strlen(secret);
     while (len && (secret[len - 1] == ' ' || secret[len - 1] == '\t')) len--;
     *out = (key){.len = len};
-    if (len < MIN_KEY || len > KT__KEY_MAX)
+    if (len < least || len > KT__KEY_MAX)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                           "%s:%d: a key has %d to %d characters, this one %zu", path, n,
-                           (int)MIN_KEY, (int)KT__KEY_MAX, len);
+                           "%s:%d: a key has %zu to %d characters, this one %zu", path, n, least,
+                           (int)KT__KEY_MAX, len);
     memcpy(out->bytes, secret, len);
     if (colon) {
         snprintf(out->name, sizeof out->name, "%.*s", (int)(colon - line), line);
@@ -136,7 +147,8 @@ static kt_status parse_line(char *line, int n, const char *path, key *out, bool 
     return KT_OK;
 }
 
-static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_error *err) {
+static kt_status parse_keys(char *text, const char *path, size_t least, kt__keys *keys,
+                            kt_error *err) {
     size_t before = keys->n;
     for (int n = 1; *text; n++) {
         bool found = false;
@@ -145,7 +157,7 @@ static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_err
         if (keys->n == MAX_KEYS)
             return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s: at most %d keys", path,
                                (int)MAX_KEYS);
-        kt_status status = parse_line(line, n, path, &keys->keys[keys->n], &found, err);
+        kt_status status = parse_line(line, n, path, least, &keys->keys[keys->n], &found, err);
         if (status != KT_OK) return status;
         keys->n += found;
     }
@@ -153,7 +165,7 @@ static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_err
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "%s holds no key", path);
 }
 
-static kt_status read_file(const char *path, kt__keys *keys, kt_error *err) {
+static kt_status read_file(const char *path, size_t least, kt__keys *keys, kt_error *err) {
     kt__buf text;
     struct stat st;
     kt_status status;
@@ -161,32 +173,33 @@ static kt_status read_file(const char *path, kt__keys *keys, kt_error *err) {
     if ((st.st_mode & 077) != 0)
         KT__TRY(kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                             "%s may be read or written by others: chmod 600 %s", path, path));
-    KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, keys, err));
+    KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, least, keys, err));
 out:
     kt__config_file_forget(&text);
     return status;
 }
 
 /* KEY or NAME:KEY, with commas between them */
-static kt_status read_list(const char *list, kt__keys *keys, kt_error *err) {
+static kt_status read_list(const char *list, size_t least, kt__keys *keys, kt_error *err) {
     size_t len = strlen(list);
     char *lines = kt__strdup(list);
     if (!lines) return kt__fail_nomem(err, "keys", len);
     for (char *comma = lines; (comma = strchr(comma, ',')) != NULL;) *comma = '\n';
-    kt_status status = parse_keys(lines, "http.api_key", keys, err);
+    kt_status status = parse_keys(lines, "http.api_key", least, keys, err);
     explicit_bzero(lines, len);
     kt__free(lines);
     return status;
 }
 
-kt_status kt__keys_read(const char *path, const char *list, kt__keys **out, kt_error *err) {
+kt_status kt__keys_read(const char *path, const char *list, size_t least, kt__keys **out,
+                        kt_error *err) {
     kt_status status = KT_OK;
     *out = NULL;
     if (!path && !list) return KT_OK;
     kt__keys *keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
     if (!keys) return kt__fail_nomem(err, "keys", MAX_KEYS * sizeof keys->keys[0]);
-    if (path) KT__TRY(read_file(path, keys, err));
-    if (list) KT__TRY(read_list(list, keys, err));
+    if (path) KT__TRY(read_file(path, least, keys, err));
+    if (list) KT__TRY(read_list(list, least, keys, err));
     *out = keys;
     keys = NULL;
 out:
@@ -197,6 +210,21 @@ out:
 void kt__keys_free(kt__keys *keys) {
     if (keys) explicit_bzero(keys->keys, keys->n * sizeof keys->keys[0]);
     kt__free(keys);
+}
+
+size_t kt__keys_least(const char *listen_at) {
+    const char *name;
+    size_t len;
+    if (!listen_at || !strncmp(listen_at, "unix:", 5)) return 1;
+    bool here = split_host(listen_at, &name, &len) &&
+                (is_same_name("localhost", name, len) || is_loopback_name(name, len));
+    return here ? 1 : KT__KEY_LEAST;
+}
+
+bool kt__keys_are_short(const kt__keys *keys) {
+    for (size_t i = 0; keys && i < keys->n; i++)
+        if (keys->keys[i].len < KT__KEY_LEAST) return true;
+    return false;
 }
 
 const char *kt__keys_find(const kt__keys *keys, const char *given, size_t len) {

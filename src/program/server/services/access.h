@@ -17,13 +17,18 @@
 
 typedef struct kt__keys kt__keys;
 
-enum { KT__KEY_MAX = 256 };
+enum { KT__KEY_LEAST = 16, KT__KEY_MAX = 256 }; /* characters; the least where others can listen */
 
 /* path: a file of lines NAME:KEY or KEY, # comments; list: the same with commas between them; either may
  * be NULL, and *out is NULL where both are. Refuses a file that others may read or write, keys of fewer
- * than 16 characters, and a file or a list without keys. */
-kt_status KT_CHECKED kt__keys_read(const char *path, const char *list, kt__keys **out,
+ * than `least` characters, and a file or a list without keys. */
+kt_status KT_CHECKED kt__keys_read(const char *path, const char *list, size_t least, kt__keys **out,
                                    kt_error *err);
+/* How long keys must be for a server that listens at http.listen: of any length where only this machine
+ * reaches it, since lines written for other servers have short ones, else KT__KEY_LEAST. */
+size_t kt__keys_least(const char *listen_at);
+bool kt__keys_are_short(
+    const kt__keys *keys); /* one has fewer than KT__KEY_LEAST; keys may be NULL */
 void kt__keys_free(kt__keys *keys);
 /* The name of the key that is given[len], or NULL. Looks at every key to the end. */
 const char *kt__keys_find(const kt__keys *keys, const char *given, size_t len);

@@ -486,6 +486,53 @@ static void write_connections(kt__metrics *m, kt__buf *out) {
                              names[i], atomic_load(&m->refused[i]));
 }
 
+/* llama-server's names, for dashboards that know them: sums over all models. */
+static void write_llama_metrics(kt__metrics *m, kt__buf *out) {
+    double prompt = 0, cached = 0, prompt_s = 0, generated = 0, decode_s = 0, decodes = 0,
+           steps = 0, drafted = 0, accepted = 0, running = 0, waiting = 0;
+    for (size_t i = 0; i < kt__models_count(m->models); i++) {
+        kt_engine_stats st;
+        kt__served_get_stats(kt__models_at(m->models, i), &st);
+        prompt += (double)(st.prompt_tokens - st.cached_tokens);
+        cached += (double)st.cached_tokens;
+        prompt_s += (double)st.prefill_us / 1e6;
+        generated += (double)st.generated_tokens;
+        decode_s += (double)(st.decode_us + st.sample_us) / 1e6;
+        decodes += (double)(st.n_prefill_batches + st.n_decode_batches);
+        steps += (double)st.n_decode_batches;
+        drafted += (double)st.drafted_tokens;
+        accepted += (double)st.accepted_tokens;
+        running += st.running;
+        waiting += st.waiting;
+    }
+    const struct {
+        const char *name, *type, *help;
+        double value;
+    } figures[] = {
+        {"prompt_tokens_total", "counter", "Prompt tokens that were computed.", prompt},
+        {"prompt_tokens_cached_total", "counter", "Prompt tokens that were found.", cached},
+        {"prompt_seconds_total", "counter", "Time of prompts.", prompt_s},
+        {"tokens_predicted_total", "counter", "Tokens that were generated.", generated},
+        {"tokens_predicted_seconds_total", "counter", "Time of generation.", decode_s},
+        {"n_decode_total", "counter", "Batches that were computed.", decodes},
+        {"spec_decode_num_draft_tokens_total", "counter", "Tokens that were proposed.", drafted},
+        {"spec_decode_num_accepted_tokens_total", "counter", "Of these, right.", accepted},
+        {"prompt_tokens_seconds", "gauge", "Prompt tokens a second.",
+         prompt_s > 0 ? prompt / prompt_s : 0},
+        {"predicted_tokens_seconds", "gauge", "Generated tokens a second.",
+         decode_s > 0 ? generated / decode_s : 0},
+        {"requests_processing", "gauge", "Answers that are computed.", running},
+        {"requests_deferred", "gauge", "Answers that wait.", waiting},
+        {"n_busy_slots_per_decode", "gauge", "Answers of a batch.",
+         steps > 0 ? generated / steps : 0},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        (void)kt__buf_printf(out,
+                             "# HELP llamacpp:%s %s\n# TYPE llamacpp:%s %s\nllamacpp:%s %.9g\n",
+                             figures[i].name, figures[i].help, figures[i].name, figures[i].type,
+                             figures[i].name, figures[i].value);
+}
+
 void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     (void)kt__buf_reserve(out, kt__models_count(m->models) * USUAL_BYTES);
     kt__metric_head(out, "build_info", "gauge", "the version that runs");
@@ -496,6 +543,7 @@ void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     write_learning(m, out);
     write_answers(m, out);
     write_connections(m, out);
+    write_llama_metrics(m, out);
     kt__system_metrics_write(out);
 }
 

@@ -57,7 +57,8 @@ struct kt__models {
     uint64_t n_ended;
     bool waiting, stopping; /* one waits for room; none is to wait any longer */
     pthread_mutex_t add_lock;
-    atomic_size_t n; /* those below it stay as they are */
+    atomic_bool named_otherwise; /* a request had another name for the only model: said once */
+    atomic_size_t n;             /* those below it stay as they are */
     size_t cap;
     kt__served list[];
 };
@@ -210,6 +211,37 @@ static kt__served *find_by_file(kt__models *m, const char *name) {
         found = &m->list[i];
     }
     return found;
+}
+
+/* The one model whose name begins so; NULL: none, or several. */
+static kt__served *find_by_prefix(kt__models *m, const char *name) {
+    kt__served *found = NULL;
+    size_t len = strlen(name);
+    for (size_t i = 0; i < m->n; i++) {
+        if (strncmp(m->list[i].name, name, len) != 0) continue;
+        if (found) return NULL;
+        found = &m->list[i];
+    }
+    return found;
+}
+
+/* The only model answers to any name: programs have names of other services' models in them. */
+static kt__served *find_only(kt__models *m, const char *name) {
+    if (m->n != 1) return NULL;
+    if (!atomic_exchange(&m->named_otherwise, true))
+        kt__slog_line(m->log, KT_LOG_INFO,
+                      "a request names the model \"%.80s\"; %s answers it, as the only one "
+                      "(strict_names = true refuses such names)",
+                      name, m->list[0].name);
+    return &m->list[0];
+}
+
+kt_status kt__models_find_for(kt__models *m, const char *name, kt__served **out, kt_error *err) {
+    if (m->config->strict_names || kt__models_find(m, name, out, err) == KT_OK)
+        return kt__models_find(m, name, out, err);
+    *out = find_by_prefix(m, name);
+    if (!*out) *out = find_only(m, name);
+    return *out ? KT_OK : err->code;
 }
 
 kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_error *err) {
@@ -821,6 +853,14 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
     out->users = users_of(s);
     if (s->n_places) get_loaded_info(s, out);
     pthread_mutex_unlock(&s->lock);
+}
+
+bool kt__served_look(kt__served *s, kt__look_fn *look, void *user) {
+    pthread_mutex_lock(&s->lock);
+    bool loaded = s->n_places > 0;
+    if (loaded) look(user, s->places[0].model);
+    pthread_mutex_unlock(&s->lock);
+    return loaded;
 }
 
 /* ---- by the clock, and at the end ---- */

@@ -51,7 +51,11 @@ kt_ctx *kt__models_ctx(const kt__models *models);
  * of one model's file. KT_E_ARG with the names that there are. */
 kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
                                      kt_error *err);
-/* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is
+/* The model that a request means by a name. Unless strict_names is set, more names do than
+ * kt__models_find knows: the beginning of a single one, and any name where one model is served. */
+kt_status KT_CHECKED kt__models_find_for(kt__models *models, const char *name, kt__served **out,
+                                         kt_error *err);
+/* The same as kt__models_find for the names that Ollama's clients use: "demo:latest" is "demo", where no model is
  * named so. */
 kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
                                             kt_error *err);
@@ -92,6 +96,9 @@ kt__learner_table *kt__served_learners(kt__served *served);
 void kt__models_renew_adapters(kt__models *models, const kt__config *config);
 /* Neither waits for loading nor for a computation. */
 void kt__served_get_info(kt__served *served, kt__served_info *out);
+/* Calls look with the model where it is loaded, under its lock: it must not block. false: it is not. */
+typedef void kt__look_fn(void *user, const kt_model *model);
+bool kt__served_look(kt__served *served, kt__look_fn *look, void *user);
 /* Counts continue over unloading and loading again. */
 void kt__served_get_stats(kt__served *served, kt_engine_stats *out);
 /* Looks at the files, and unloads what is idle for idle_s (0: nothing); one model a call. */

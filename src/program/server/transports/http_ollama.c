@@ -5,12 +5,15 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "dialects/dialects.h"
 #include "transports/http_request.h"
 
+/* Clients compare it with Ollama's, and do without what that version does not have: so it is the version of
+ * Ollama whose interface this is. */
 int kt__ollama_version(kt__http_request *r) {
-    (void)kt__buf_printf(&r->reply, "{\"version\":\"%s\"}", kt_version());
+    (void)kt__buf_printf(&r->reply, "{\"version\":\"0.12.11\",\"kentang\":\"%s\"}", kt_version());
     return 200;
 }
 
@@ -51,13 +54,26 @@ static void write_date(kt__buf *out, const char *key, int64_t seconds) {
     kt__json_member(out, key, text);
 }
 
-/* Digests are not ours to give; the date is the server's start. */
+/* 64 hexadecimal digits: the whole file's hash where it is known, else one of the model's name and
+ * size, so that clients that keep it see the same as long as the model is the same. */
+static void write_digest(kt__buf *out, const kt__served_info *info) {
+    const uint64_t bytes = info->model.file_bytes;
+    kt__digest made = kt__hash_bytes(bytes, info->name, strlen(info->name));
+    unsigned char digest[32];
+    bool known = info->hash.state == KT_HASH_KNOWN && sizeof info->hash.hash >= sizeof digest;
+    memcpy(digest, known ? (const void *)info->hash.hash : (const void *)&made, sizeof digest);
+    (void)kt__buf_puts(out, ",\"digest\":\"");
+    for (size_t i = 0; i < sizeof digest; i++) (void)kt__buf_printf(out, "%02x", digest[i]);
+    (void)kt__buf_puts(out, "\",");
+}
+
+/* The date is the server's start. */
 static void write_listed(kt__buf *out, const kt__served_info *info, int64_t start_s) {
     kt__json_member(out, "name", info->name);
     kt__json_member(out, "model", info->name);
     write_date(out, "modified_at", start_s);
-    (void)kt__buf_printf(out, ",\"size\":%llu,\"digest\":\"\",",
-                         (unsigned long long)info->model.file_bytes);
+    (void)kt__buf_printf(out, ",\"size\":%llu", (unsigned long long)info->model.file_bytes);
+    write_digest(out, info);
     write_details(out, info);
 }
 
@@ -111,6 +127,37 @@ static void write_model_info(kt__buf *out, const kt__served_info *info) {
     (void)kt__buf_putc(out, '}');
 }
 
+/* What of a loaded model its template and its vocabulary allow. */
+typedef struct abilities {
+    bool encodes, fills_gaps, reasons;
+} abilities;
+
+static void look_at_model(void *user, const kt_model *model) {
+    abilities *a = user;
+    kt_request_params gap = kt_request_params_default();
+    kt_model_info info;
+    int32_t *ids = NULL;
+    size_t n;
+    gap.text = gap.fim_suffix = "a";
+    gap.text_len = gap.fim_suffix_len = 1;
+    kt_model_get_info(model, &info);
+    const char *template = info.template_ ? info.template_ : "";
+    a->encodes = info.is_encoder;
+    a->fills_gaps = kt_request_encode(model, &gap, &ids, &n, NULL) == KT_OK;
+    kt_free(ids);
+    a->reasons = strstr(template, "enable_thinking") || strstr(template, "<think>") ||
+                 strstr(template, "reasoning_content");
+}
+
+/* Calls of tools are read of whatever a decoder writes. A model that is not loaded is taken for one. */
+static void write_capabilities(kt__buf *out, kt__served *served) {
+    abilities a = {0};
+    (void)kt__served_look(served, look_at_model, &a);
+    (void)kt__buf_printf(out, ",\"capabilities\":[%s\"embedding\"%s%s]",
+                         a.encodes ? "" : "\"completion\",\"tools\",",
+                         a.fills_gaps ? ",\"insert\"" : "", a.reasons ? ",\"thinking\"" : "");
+}
+
 /* {"model": "demo"}, in older clients {"name": "demo"} */
 int kt__ollama_show(kt__http_request *r) {
     json_t *body;
@@ -134,7 +181,7 @@ int kt__ollama_show(kt__http_request *r) {
     (void)kt__buf_puts(&r->reply, "{\"modelfile\":\"\",\"parameters\":\"\",\"template\":\"\",");
     write_details(&r->reply, &info);
     write_model_info(&r->reply, &info);
-    (void)kt__buf_puts(&r->reply, ",\"capabilities\":[\"completion\",\"embedding\"]");
+    write_capabilities(&r->reply, served);
     write_date(&r->reply, "modified_at", r->shared->start_s);
     (void)kt__buf_putc(&r->reply, '}');
     return 200;

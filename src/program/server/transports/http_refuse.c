@@ -170,15 +170,8 @@ static bool is_path(const char *path) {
 /* Other servers' paths that are something else here. */
 static const char *path_of_others(const char *path) {
     static const char *const pairs[][2] = {
-        {"/completion", "/v1/completions"},
-        {"/embedding", "/v1/embeddings"},
-        {"/slots", "/props"},
-        {"/lora-adapters", "/v1/adapters"},
-        {"/reranking", "/v1/rerank"},
-        {"/v1/reranking", "/v1/rerank"},
-        {"/v1/engines", "/v1/models"},
-        {"/v1/chat", "/v1/chat/completions"},
-        {"/metrics/prometheus", "/metrics"},
+        {"/lora-adapters", "/v1/adapters"},   {"/v1/engines", "/v1/models"},
+        {"/v1/chat", "/v1/chat/completions"}, {"/metrics/prometheus", "/metrics"},
         {"/generate", "/v1/completions"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)

@@ -10,6 +10,7 @@
 #include "setup/adapters.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialect_mcp.h"
+#include "dialects/llama_state.h"
 #include "transports/http_request.h"
 #include "jobs/stats.h"
 #include "services/web.h"
@@ -60,6 +61,25 @@ static int get_web(kt__http_request *r) {
     return 404;
 }
 
+static void write_texts(kt__buf *out, const char *key, const kt__texts *texts, const char *first) {
+    kt__json_key(out, key);
+    (void)kt__buf_putc(out, '[');
+    if (first) kt__json_text(out, first);
+    for (size_t i = 0; i < texts->n; i++) {
+        if (first || i) (void)kt__buf_putc(out, ',');
+        kt__json_text(out, texts->items[i] ? texts->items[i] : "");
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
+/* ,"aliases":[...],"tags":[...] of the first model, whose settings they are */
+static void write_other_names(kt__buf *out, const kt__config *config, const kt__served_info *info) {
+    static const kt__texts none;
+    bool first = !strcmp(config->models[0].name, info->name);
+    write_texts(out, "aliases", first ? &config->aliases : &none, info->name);
+    write_texts(out, "tags", first ? &config->tags : &none, NULL);
+}
+
 /* In the words of OpenAI's clients and of Anthropic's. */
 static void write_listed_model(kt__http_request *r, const kt__served_info *info) {
     kt__buf *out = &r->reply;
@@ -78,6 +98,7 @@ static void write_listed_model(kt__http_request *r, const kt__served_info *info)
     kt__json_member(out, "display_name", info->general_name[0] ? info->general_name : info->name);
     (void)kt__buf_printf(out, ",\"loaded\":%s", info->loaded ? "true" : "false");
     if (info->loaded) (void)kt__buf_printf(out, ",\"context_length\":%d", (int)info->engine.n_ctx);
+    write_other_names(out, r->settings->config, info);
     kt__adapters_write_names(out, r->settings->config, info->name);
     (void)kt__buf_putc(out, '}');
 }
@@ -122,7 +143,25 @@ static int get_model(kt__http_request *r) {
 
 static int get_props(kt__http_request *r) {
     kt__stats_write(r->shared, r->client, &r->reply);
+    kt__llama_write_props(r->shared, r->settings->config, &r->reply);
     return 200;
+}
+
+/* llama-server's list of what it computes at once, which are places in a batch here. */
+static int get_slots(kt__http_request *r) {
+    const char *only_free = MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND,
+                                                        "fail_on_no_slot");
+    kt_error err = {0};
+    if (!r->settings->config->slots) {
+        (void)kt__fail(&err, KT_E_UNSUPPORTED, "GET /slots is off here: set http.slots");
+        kt__wire_write_error_as(&r->reply, 501, &err);
+        return 501;
+    }
+    if (kt__llama_write_slots(r->shared, &r->reply) || !only_free) return 200;
+    kt__buf_clear(&r->reply);
+    (void)kt__fail(&err, KT_E_BUSY, "no slot is free");
+    kt__wire_write_error_as(&r->reply, 503, &err);
+    return 503;
 }
 
 /* *found: there was such a request, and it is cancelled; else err says why not. */
@@ -272,6 +311,18 @@ static const kt__route routes[] = {
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
     JOB("/v1/fim/completions", kt__dialect_fim, "fim-"),
     JOB("/infill", kt__dialect_infill, "fim-"),
+    JOB("/completion", kt__dialect_llama, "cmpl-"),
+    JOB("/completions", kt__dialect_llama, "cmpl-"),
+    JOB("/chat/completions", kt__dialect_chat, "chatcmpl-"),
+    JOB("/responses", kt__dialect_responses, "resp_"),
+    JOB("/embedding", kt__dialect_embedding, "embd-"),
+    JOB("/embeddings", kt__dialect_embedding, "embd-"),
+    JOB("/reranking", kt__dialect_rerank, "rank-"),
+    JOB("/v1/reranking", kt__dialect_rerank, "rank-"),
+    JOB("/v1/chat/completions/input_tokens", kt__dialect_chat_count, "tok_"),
+    JOB("/chat/completions/input_tokens", kt__dialect_chat_count, "tok_"),
+    JOB("/responses/input_tokens", kt__dialect_responses_count, "tok_"),
+    JOB("/v1/responses/input_tokens", kt__dialect_responses_count, "tok_"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
     JOB("/v1/rerank", kt__dialect_rerank, "rank-"),
@@ -279,6 +330,9 @@ static const kt__route routes[] = {
     JOB("/v1/messages", kt__dialect_messages, "msg_"),
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),
+    AT_ONCE("GET", "/models", get_models, 0),
+    AT_ONCE("GET", "/slots", get_slots, 0),
+    AT_ONCE("GET", "/v1/health", get_health, KT__ROUTE_OPEN),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/v1/models/load", kt__dialect_load, "model-"),
     JOB("/v1/models/unload", kt__dialect_unload, "model-"),

@@ -74,6 +74,7 @@ typedef struct kt__wire_request {
     bool adapters_given;
     bool version_given;       /* "adapter" is a number: */
     int64_t learned_version;  /* of what the client has taught */
+    const char *notes;        /* what of the body was left aside, a line each; or NULL */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;

@@ -19,22 +19,82 @@ static kt_status keep_json(const kt__wire_reader *r, const json_t *v, const char
 
 /* ---- tools ---- */
 
+/* Tools that other services run themselves, or that are no functions: agents send them along
+ * whatever the server is, and get on without them. Anthropic's have a date: web_search_20250305. */
+static bool is_foreign_tool(const char *type) {
+    static const char *const types[] = {
+        "custom",           "local_shell",          "shell",       "apply_patch",
+        "web_search",       "web_search_preview",   "file_search", "code_interpreter",
+        "image_generation", "computer_use_preview", "tool_search", "mcp"};
+    size_t len = strlen(type);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (!strcmp(type, types[i])) return true;
+    return len > 9 && type[len - 9] == '_' && strspn(type + len - 8, "0123456789") == 8;
+}
+
+/* A tool that can be called goes into `kept`, those of a namespace one by one; another is noted. */
+static kt_status keep_tool(const kt__wire_reader *r, const kt__wire_place *at, json_t *tool,
+                           json_t *kept) {
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    const json_t *inner = json_object_get(tool, "tools"),
+                 *schema = kt__wire_member(tool, "input_schema");
+    if (type && !strcmp(type, "namespace")) {
+        for (size_t i = 0; i < json_array_size(inner); i++) {
+            kt__wire_place tools_at = {.up = at, .key = "tools"},
+                           here = {.up = &tools_at, .index = i};
+            KT__STEP(keep_tool(r, &here, json_array_get(inner, i), kept));
+        }
+        return KT_OK;
+    }
+    if (type && is_foreign_tool(type) && !schema)
+        return kt__wire_note(r, at, "a tool of type %.60s is left out", type);
+    return json_array_append(kept, tool) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+/* OpenAI's older "functions": tools without their wrapping. */
+static kt_status wrap_functions(const kt__wire_reader *r, const json_t *list, json_t *kept) {
+    kt__wire_place at = {.key = "functions"};
+    if (!json_is_array(list)) return kt__wire_fail_type(r, &at, "an array", list);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *tool = json_pack("{s:s,s:O}", "type", "function", "function",
+                                 json_array_get(list, i));
+        if (json_array_append_new(kept, tool) != 0) return kt__wire_fail_nomem(r);
+    }
+    return KT_OK;
+}
+
+static kt_status keep_tools(const kt__wire_reader *r, const json_t *v, json_t *kept) {
+    kt__wire_place at = {.key = "tools"};
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        KT__STEP(keep_tool(r, &here, json_array_get(v, i), kept));
+    }
+    return json_array_size(kept) ? keep_json(r, kept, &r->request->req.tools, NULL) : KT_OK;
+}
+
 /* Which of the shapes a tool may have, and what its schema can say, is the library's to judge. */
 static kt_status read_tools(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "tools"};
-    const json_t *v = kt__wire_member(body, "tools");
-    if (!v) return KT_OK;
-    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
-    if (json_array_size(v) &&
-        (r->request->form == KT__WIRE_TEXT || !kt__wire_member(body, "messages")))
-        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only with \"messages\"");
-    return json_array_size(v) ? keep_json(r, v, &r->request->req.tools, NULL) : KT_OK;
+    const json_t *v = kt__wire_member(body, "tools"), *older = kt__wire_member(body, "functions");
+    bool in_chat = r->request->form != KT__WIRE_TEXT && kt__wire_member(body, "messages");
+    json_t *kept = json_array();
+    kt_status status = kept ? KT_OK : kt__wire_fail_nomem(r);
+    if (v && !json_is_array(v)) KT__TRY(kt__wire_fail_type(r, &at, "an array", v));
+    if (json_array_size(v) && !in_chat)
+        KT__TRY(kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only with \"messages\""));
+    if (older && !kt__wire_is_empty(older)) KT__TRY(wrap_functions(r, older, kept));
+    KT__TRY(keep_tools(r, v, kept));
+out:
+    json_decref(kept);
+    return status;
 }
 
-/* Without tools only what asks for none is taken. */
+/* Without tools only what asks for none is taken. "function_call" is the older name, and has the name
+ * of the function without its wrapping. */
 static kt_status read_tool_choice(const kt__wire_reader *r, const json_t *body) {
-    kt__wire_place at = {.key = "tool_choice"};
-    const json_t *v = kt__wire_member(body, "tool_choice");
+    bool older = !kt__wire_member(body, "tool_choice");
+    kt__wire_place at = {.key = older ? "function_call" : "tool_choice"};
+    const json_t *v = kt__wire_member(body, at.key);
     const char *text = v ? json_string_value(v) : NULL;
     if (!v) return KT_OK;
     if (!json_is_string(v) && !json_is_object(v))
@@ -178,7 +238,10 @@ static kt_status read_arguments(const kt__wire_reader *r, const kt__wire_place *
         if (status == KT_OK && json_is_object(*out)) return KT_OK;
         json_decref(*out);
         *out = NULL;
-        return kt__wire_fail_at(r, KT_E_ARG, &at, "the text is not a JSON object");
+        if (status == KT_OK)
+            return kt__wire_fail_at(r, KT_E_ARG, &at, "the text is not a JSON object");
+        *out =
+            json_object(); /* a call that was cut short, as answers of a limited length have it */
     }
     return *out ? KT_OK : kt__wire_fail_nomem(r);
 }

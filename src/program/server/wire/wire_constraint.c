@@ -53,9 +53,9 @@ static kt_status hold_to_text(const kt__wire_reader *r, const json_t *body, cons
     return status == KT_OK ? set_form(r, &at, &form) : status;
 }
 
-static kt_status hold_to_choice(const kt__wire_reader *r, const json_t *body) {
-    const kt__wire_place at = {.key = "choice"};
-    const json_t *v = kt__wire_member(body, "choice");
+static kt_status hold_to_choice(const kt__wire_reader *r, const json_t *body, const char *key) {
+    const kt__wire_place at = {.key = key};
+    const json_t *v = kt__wire_member(body, key);
     kt_form form = {.kind = KT_FORM_CHOICE};
     if (!v) return KT_OK;
     kt_status status = kt__wire_read_strings(r, &at, v, MAX_CHOICES, &form.choices,
@@ -112,6 +112,30 @@ static kt_status read_response_format(const kt__wire_reader *r, const json_t *bo
                             name);
 }
 
+/* A schema as JSON, or as vLLM's clients send it too, as a text. */
+static kt_status hold_to_schema_field(const kt__wire_reader *r, const json_t *body,
+                                      const char *key) {
+    const kt__wire_place at = {.key = key};
+    const json_t *v = kt__wire_member(body, key);
+    if (!v) return KT_OK;
+    if (json_is_string(v)) return hold_to_text(r, body, key, KT_FORM_JSON_SCHEMA);
+    return hold_to_schema(r, &at, v);
+}
+
+/* vLLM's {"json", "regex", "choice", "grammar", "json_object"}: one of ours by another name. */
+static kt_status read_structured_outputs(const kt__wire_reader *r, const json_t *body) {
+    const kt__wire_place at = {.key = "structured_outputs"};
+    const json_t *v = kt__wire_member(body, "structured_outputs");
+    if (!v) return KT_OK;
+    if (!json_is_object(v)) return kt__wire_fail_type(r, &at, "an object", v);
+    KT__STEP(hold_to_schema_field(r, v, "json"));
+    KT__STEP(hold_to_text(r, v, "regex", KT_FORM_REGEX));
+    KT__STEP(hold_to_text(r, v, "grammar", KT_FORM_GRAMMAR));
+    KT__STEP(hold_to_choice(r, v, "choice"));
+    if (!json_is_true(kt__wire_member(v, "json_object"))) return KT_OK;
+    return set_form(r, &at, &(kt_form){.kind = KT_FORM_JSON_OBJECT});
+}
+
 kt_status kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body) {
     const kt__wire_place at = {.key = "json_schema"};
     const json_t *schema = kt__wire_member(body, "json_schema");
@@ -119,5 +143,10 @@ kt_status kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body)
     if (schema) KT__STEP(hold_to_schema(r, &at, schema));
     KT__STEP(hold_to_text(r, body, "grammar", KT_FORM_GRAMMAR));
     KT__STEP(hold_to_text(r, body, "regex", KT_FORM_REGEX));
-    return hold_to_choice(r, body);
+    KT__STEP(hold_to_choice(r, body, "choice"));
+    KT__STEP(read_structured_outputs(r, body));
+    KT__STEP(hold_to_schema_field(r, body, "guided_json"));
+    KT__STEP(hold_to_text(r, body, "guided_regex", KT_FORM_REGEX));
+    KT__STEP(hold_to_text(r, body, "guided_grammar", KT_FORM_GRAMMAR));
+    return hold_to_choice(r, body, "guided_choice");
 }

@@ -18,14 +18,6 @@ static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, c
                             why ? why : "");
 }
 
-/* "auto" and "none" hold of a request without functions as well. */
-static kt_status refuse_function_call(const kt__wire_reader *r, const json_t *body) {
-    const json_t *v = kt__wire_member(body, "function_call");
-    const char *text = v ? json_string_value(v) : NULL;
-    if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
-    return refuse_if_given(r, body, "function_call", "give \"tool_choice\"");
-}
-
 static kt_status refuse_modalities(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "modalities"};
     const json_t *v = kt__wire_member(body, "modalities"), *item;
@@ -44,12 +36,6 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
     static const struct {
         const char *key, *why;
     } refused[] = {
-        {"functions", "give \"tools\""},
-        {"guided_json", "see \"response_format\""},
-        {"guided_regex", "see \"regex\""},
-        {"guided_choice", "see \"choice\""},
-        {"guided_grammar", "see \"grammar\""},
-        {"structured_outputs", "see \"response_format\", \"grammar\", \"regex\" and \"choice\""},
         {"min_tokens", "an answer ends where the model ends it, or see ignore_eos"},
         {"stop_token_ids", "give \"stop\" texts"},
         {"bad_words", "see \"logit_bias\""},
@@ -64,6 +50,5 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         KT__STEP(refuse_if_given(r, body, refused[i].key, refused[i].why));
-    KT__STEP(refuse_function_call(r, body));
     return refuse_modalities(r, body);
 }

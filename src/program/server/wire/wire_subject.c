@@ -1,6 +1,7 @@
 /* What a request asks to be continued: a conversation, or prompts. */
 #include <string.h>
 
+#include "base/error.h"
 #include "wire/wire_value.h"
 
 /* ---- messages ---- */
@@ -23,51 +24,66 @@ static kt_status read_role(const kt__wire_reader *r, const kt__wire_place *up,
         json_string_value(v));
 }
 
-/* The text of one element of a content array. */
-static kt_status part_text(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
-                           const json_t **text) {
+/* A text as a part has it. */
+typedef struct text_part {
+    const char *s;
+    size_t len;
+} text_part;
+
+static bool is_picture(const char *type) {
+    return !strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image");
+}
+
+/* The text of one element of a content array. A picture that a tool returned is said to be one, so
+ * that a conversation is not lost for it; a refusal is what the assistant said. */
+static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
+                           bool of_tool, text_part *out) {
+    static const char unseen[] = "(an image, which this model cannot see)";
     kt__wire_place type_at = {.up = at, .key = "type"}, text_at = {.up = at, .key = "text"};
     if (!json_is_object(part)) return kt__wire_fail_type(r, at, "an object", part);
     const json_t *type = kt__wire_member(part, "type");
-    if (!type || !json_is_string(type))
-        return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
-    if (strcmp(json_string_value(type), "text") != 0) {
-        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
-                                "\"%.40s\" is not supported, only \"text\"",
-                                json_string_value(type));
+    const char *name = json_string_value(type);
+    if (!name) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
+    if (of_tool && is_picture(name)) {
+        *out = (text_part){unseen, sizeof unseen - 1};
+        return kt__wire_note(r, at, "a picture, which is not read");
     }
-    *text = json_object_get(part, "text");
-    if (!*text) return kt__wire_fail_at(r, KT_E_ARG, &text_at, "is missing");
-    return json_is_string(*text) ? KT_OK : kt__wire_fail_type(r, &text_at, "a string", *text);
+    if (!strcmp(name, "refusal")) text_at.key = "refusal";
+    if (strcmp(name, "text") != 0 && strcmp(name, "refusal") != 0)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
+                                "\"%.40s\" is not supported, only \"text\"", name);
+    const json_t *text = json_object_get(part, text_at.key);
+    if (!text) return kt__wire_fail_at(r, KT_E_ARG, &text_at, "is missing");
+    if (!json_is_string(text)) return kt__wire_fail_type(r, &text_at, "a string", text);
+    *out = (text_part){json_string_value(text), json_string_length(text)};
+    return KT_OK;
 }
 
 /* Parts are joined by newlines. */
 static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, const json_t *parts,
-                            const char **out) {
+                            bool of_tool, const char **out) {
     size_t n = json_array_size(parts), bytes = 1;
-    const json_t *text = NULL;
+    text_part *texts = kt__arena_calloc(r->arena, n + 1, sizeof *texts);
+    if (!texts) return kt__wire_fail_nomem(r);
     for (size_t i = 0; i < n; i++) {
         kt__wire_place here = {.up = at, .index = i};
-        kt_status status = part_text(r, &here, json_array_get(parts, i), &text);
-        if (status != KT_OK) return status;
-        bytes += json_string_length(text) + 1;
+        KT__STEP(read_part(r, &here, json_array_get(parts, i), of_tool, &texts[i]));
+        bytes += texts[i].len + 1;
     }
     char *joined = kt__arena_calloc(r->arena, bytes, 1), *end = joined;
     if (!joined) return kt__wire_fail_nomem(r);
     for (size_t i = 0; i < n; i++) {
-        text = json_object_get(json_array_get(parts, i), "text");
         if (i) *end++ = '\n';
-        memcpy(end, json_string_value(text), json_string_length(text));
-        end += json_string_length(text);
+        end = mempcpy(end, texts[i].s, texts[i].len);
     }
     *out = joined;
     return KT_OK;
 }
 
 static kt_status read_text_or_parts(const kt__wire_reader *r, const kt__wire_place *at,
-                                    const json_t *v, const char **out) {
+                                    const json_t *v, bool of_tool, const char **out) {
     char *text;
-    if (json_is_array(v)) return join_parts(r, at, v, out);
+    if (json_is_array(v)) return join_parts(r, at, v, of_tool, out);
     if (!json_is_string(v)) return kt__wire_fail_type(r, at, "a string or an array of parts", v);
     kt_status status = kt__wire_read_string(r, at, v, &text, NULL);
     if (status == KT_OK) *out = text;
@@ -78,12 +94,13 @@ static kt_status read_content(const kt__wire_reader *r, const kt__wire_place *up
                               const json_t *message, kt_message *out) {
     kt__wire_place at = {.up = up, .key = "content"};
     const json_t *v = kt__wire_member(message, "content");
-    if (!v && !strcmp(out->role, "assistant")) {
+    bool of_tool = !strcmp(out->role, "tool");
+    if (!v && (of_tool || !strcmp(out->role, "assistant"))) {
         out->content = "";
         return KT_OK;
     }
     if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
-    return read_text_or_parts(r, &at, v, &out->content);
+    return read_text_or_parts(r, &at, v, of_tool, &out->content);
 }
 
 static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at,
@@ -102,7 +119,7 @@ static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at
 static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_message *out) {
     kt__wire_place at = {.key = "system"};
     *out = (kt_message){.role = "system"};
-    return read_text_or_parts(r, &at, v, &out->content);
+    return read_text_or_parts(r, &at, v, false, &out->content);
 }
 
 /* Whether the template begins an answer after the messages, or the last one is its beginning:

@@ -158,3 +158,20 @@ kt_status kt__wire_read_strings(const kt__wire_reader *r, const kt__wire_place *
     *n_out = kept;
     return KT_OK;
 }
+
+kt_status kt__wire_note(const kt__wire_reader *r, const kt__wire_place *at, const char *format,
+                        ...) {
+    char what[160];
+    va_list args;
+    const char *before = r->request->notes, *path = kt__wire_path(r, at);
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    if (!path) return kt__wire_fail_nomem(r);
+    size_t size = (before ? strlen(before) + 1 : 0) + strlen(path) + strlen(what) + 3;
+    char *notes = kt__arena_calloc(r->arena, size, 1);
+    if (!notes) return kt__wire_fail_nomem(r);
+    snprintf(notes, size, "%s%s%s: %s", before ? before : "", before ? "\n" : "", path, what);
+    r->request->notes = notes;
+    return KT_OK;
+}

@@ -66,4 +66,8 @@ kt_status KT_CHECKED kt__wire_read_adapters(const kt__wire_reader *r, const json
 kt_status KT_CHECKED kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_subject(const kt__wire_reader *r, const json_t *body);
 
+/* Notes that the member at `at` is left aside, and what it is: "tools[1]: a tool of type shell". */
+kt_status KT_CHECKED kt__wire_note(const kt__wire_reader *r, const kt__wire_place *at,
+                                   const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -223,7 +223,8 @@ static void write_head(kt__buf *out, const kt__wire_answer *a, const char *objec
     (void)kt__buf_puts(out, "{\"id\":");
     kt__json_text(out, a->id);
     kt__json_member(out, "object", object);
-    (void)kt__buf_printf(out, ",\"created\":%lld", (long long)a->created_s);
+    (void)kt__buf_printf(out, ",\"created\":%lld,\"system_fingerprint\":\"b%s-%d\"",
+                         (long long)a->created_s, kt_version(), KENTANG_NUMERICS);
     kt__json_member(out, "model", a->model);
 }
 
@@ -365,7 +366,8 @@ void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
     (void)kt__buf_puts(out, "{\"error\":{\"message\":");
     kt__json_text(out, message);
     kt__json_member(out, "type",
-                    http == 429   ? "rate_limit_error"
+                    http == 401   ? "authentication_error"
+                    : http == 429 ? "rate_limit_error"
                     : http >= 500 ? "server_error"
                                   : "invalid_request_error");
     (void)kt__buf_puts(out, ",\"param\":");
@@ -388,10 +390,31 @@ double kt__tokens_per_second(const kt_request_report *r) {
     return (double)(r->n_generated - 1) * 1e6 / (double)after_us;
 }
 
+/* llama-server's members: of the prompt what was computed, of the answer all of it. */
+static void write_llama_timings(kt__buf *out, const kt_request_report *r) {
+    int32_t n_prompt = r->n_prompt - r->n_cached, n = r->n_generated;
+    double prompt_ms = (double)r->prefill_us / 1e3,
+           ms = (double)(r->decode_us + r->sample_us) / 1e3;
+    (void)kt__buf_printf(out,
+                         "\"cache_n\":%d,\"prompt_n\":%d,\"prompt_ms\":%.3f,"
+                         "\"prompt_per_token_ms\":%.3f,\"prompt_per_second\":%.3f,"
+                         "\"predicted_n\":%d,\"predicted_ms\":%.3f,\"predicted_per_token_ms\":%.3f,"
+                         "\"predicted_per_second\":%.3f",
+                         (int)r->n_cached, (int)n_prompt, prompt_ms,
+                         n_prompt > 0 ? prompt_ms / n_prompt : 0.0,
+                         prompt_ms > 0 ? 1e3 * n_prompt / prompt_ms : 0.0, (int)n, ms,
+                         n > 0 ? ms / n : 0.0, ms > 0 ? 1e3 * n / ms : 0.0);
+    if (r->n_drafted)
+        (void)kt__buf_printf(out, ",\"draft_n\":%d,\"draft_n_accepted\":%d", (int)r->n_drafted,
+                             (int)r->n_accepted);
+}
+
 void kt__wire_write_timings(kt__buf *out, const kt_request_report *r) {
+    (void)kt__buf_puts(out, ",\"timings\":{");
+    write_llama_timings(out, r);
     (void)kt__buf_printf(
         out,
-        ",\"timings\":{\"total_ms\":%.3f,\"first_token_ms\":%.3f,\"tokenize_ms\":%.3f,"
+        ",\"total_ms\":%.3f,\"first_token_ms\":%.3f,\"tokenize_ms\":%.3f,"
         "\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"sample_ms\":%.3f,"
         "\"wait_ms\":%.3f,\"held_ms\":%.3f,\"lora_ms\":%.3f,\"tokens_per_second\":%.2f,\"preempted\":%d,"
         "\"drafted\":%d,\"accepted\":%d,\"bottleneck\":",

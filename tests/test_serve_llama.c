@@ -1,0 +1,209 @@
+/* serve: llama-server's own paths in its own shapes, and what its clients' bodies have that no other's have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "serve_reply.h"
+
+static world w;
+WORLD_OF_GROUP(w, NULL)
+
+static json_t *completion(const char *body, int status) {
+    reply *r = post(&w, "/completion", body);
+    if (r->status != status) fail_msg("%s: %s", body, r->text);
+    json_t *v = body_of(r);
+    free(r);
+    return v;
+}
+
+static void test_completion(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":\"Once upon a time\",\"n_predict\":6,\"temperature\":0,"
+                           "\"seed\":7,\"return_tokens\":true}",
+                           200);
+    assert_true(json_is_true(at(v, "stop")));
+    assert_string_equal(text_at(v, "stop_type"), "limit");
+    assert_int_equal(json_integer_value(at(v, "timings.predicted_n")), 6);
+    assert_int_equal(json_array_size(at(v, "tokens")), 6);
+    assert_int_equal(json_integer_value(at(v, "generation_settings.n_predict")), 6);
+    assert_int_equal(json_integer_value(at(v, "generation_settings.seed")), 7);
+    assert_non_null(strstr(text_at(v, "prompt"), "Once upon a time"));
+    assert_int_equal(json_integer_value(at(v, "tokens_evaluated")),
+                     json_integer_value(at(v, "timings.prompt_n")) +
+                         json_integer_value(at(v, "timings.cache_n")));
+    assert_true(json_is_false(at(v, "truncated")));
+    json_decref(v);
+}
+
+static void test_fields_that_are_wanted(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":\"Once\",\"n_predict\":2,\"response_fields\":[\"content\","
+                           "\"generation_settings/n_predict\"]}",
+                           200);
+    assert_int_equal(json_object_size(v), 2);
+    assert_int_equal(json_integer_value(json_object_get(v, "generation_settings/n_predict")), 2);
+    json_decref(v);
+    json_decref(completion("{\"prompt\":\"Once\",\"response_fields\":[1]}", 400));
+}
+
+/* Several prompts are answered by an array, each as it would be alone; ids and texts may be mixed. */
+static void test_prompts(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":[\"Once\",[12,13],{\"prompt_string\":\"Once\"}],"
+                           "\"n_predict\":3,\"temperature\":0}",
+                           200);
+    assert_int_equal(json_array_size(v), 3);
+    assert_string_equal(text_at(v, "0.content"), text_at(v, "2.content"));
+    json_decref(v);
+    json_decref(completion("{\"prompt\":[12,\"Once\",13],\"n_predict\":1}", 200));
+    json_decref(
+        completion("{\"prompt\":{\"prompt_string\":\"x\",\"multimodal_data\":[\"aa\"]}}", 400));
+    json_decref(completion("{\"prompt\":[true]}", 400));
+    json_decref(completion("{\"n_predict\":1}", 400));
+}
+
+static void test_probabilities(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":\"Once\",\"n_predict\":2,\"temperature\":0,\"n_probs\":3}",
+                           200);
+    assert_int_equal(json_array_size(at(v, "completion_probabilities")), 2);
+    assert_int_equal(json_array_size(at(v, "completion_probabilities.0.top_logprobs")), 3);
+    assert_true(json_real_value(at(v, "completion_probabilities.0.logprob")) <= 0);
+    json_decref(v);
+    json_decref(
+        completion("{\"prompt\":\"Once\",\"n_probs\":2,\"post_sampling_probs\":true}", 400));
+}
+
+/* Chunks have the tokens of their text; put together it is the whole answer. */
+static void test_stream(void **state) {
+    (void)state;
+    char text[4096] = "";
+    json_t *whole = completion("{\"prompt\":\"Once\",\"n_predict\":8,\"temperature\":0}", 200);
+    reply *r = post(&w, "/completions",
+                    "{\"prompt\":\"Once\",\"n_predict\":8,\"temperature\":0,\"stream\":true}");
+    unchunk(r);
+    bool stopped = false;
+    for (char *line = r->body; (line = strstr(line, "data: ")) != NULL; line++) {
+        json_t *v = json_loads(line + 6, JSON_DISABLE_EOF_CHECK, NULL);
+        assert_false(stopped);
+        stopped = json_is_true(at(v, "stop"));
+        if (!stopped) assert_true(json_array_size(at(v, "tokens")) > 0);
+        strcat(text, text_at(v, "content"));
+        json_decref(v);
+    }
+    assert_true(stopped);
+    assert_string_equal(text, text_at(whole, "content"));
+    json_decref(whole);
+    free(r);
+}
+
+/* A bias on a text is one on each of its tokens. */
+static void test_bias_on_texts(void **state) {
+    (void)state;
+    json_t *plain = completion("{\"prompt\":\"Once\",\"n_predict\":1,\"temperature\":0,"
+                               "\"return_tokens\":true}",
+                               200);
+    char body[512];
+    snprintf(
+        body, sizeof body,
+        "{\"prompt\":\"Once\",\"n_predict\":1,\"temperature\":0,\"logit_bias\":[[\"%s\",false]]}",
+        text_at(plain, "content"));
+    json_t *other = completion(body, 200);
+    assert_string_not_equal(text_at(plain, "content"), text_at(other, "content"));
+    json_decref(plain);
+    json_decref(other);
+}
+
+static void test_state(void **state) {
+    (void)state;
+    reply *r = ask(&w, "GET", "/props", "", "");
+    json_t *v = body_of(r);
+    assert_true(json_integer_value(at(v, "default_generation_settings.n_ctx")) > 0);
+    assert_true(json_integer_value(at(v, "total_slots")) > 0);
+    assert_non_null(strstr(text_at(v, "model_path"), ".gguf"));
+    assert_null(strchr(text_at(v, "model_path"), '/'));
+    json_decref(v);
+    free(r);
+    r = ask(&w, "GET", "/models", "", "");
+    v = body_of(r);
+    assert_string_equal(text_at(v, "data.0.aliases.0"), text_at(v, "data.0.id"));
+    json_decref(v);
+    free(r);
+    r = post(&w, "/v1/chat/completions/input_tokens", "{" STORY "}");
+    v = body_of(r);
+    assert_true(json_integer_value(at(v, "input_tokens")) > 5);
+    json_decref(v);
+    free(r);
+    r = post(&w, "/embedding", "{\"content\":\"one two\"}");
+    v = body_of(r);
+    assert_true(json_array_size(at(v, "0.embedding.0")) > 1);
+    json_decref(v);
+    free(r);
+}
+
+/* What stood in real clients' bodies and was refused: each is an answer now, with a note of what was left aside. */
+static void test_bodies_of_clients(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *body, *says;
+    } cases[] = {
+        {"/v1/messages",
+         "{" STORY
+         ",\"max_tokens\":2,\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"s\"}]}",
+         "a tool of type web_search_20250305 is left out"},
+        {"/v1/messages",
+         "{\"max_tokens\":2,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\","
+         "\"title\":\"Cats\",\"source\":{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":"
+         "\"Tom.\"}},{\"type\":\"text\",\"text\":\"Who?\"}]}]}",
+         "\"role\":\"assistant\""},
+        {"/v1/chat/completions",
+         "{\"max_tokens\":2,\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
+         "\"assistant\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]},{\"role\":\"user\","
+         "\"content\":\"b\"}]}",
+         "\"choices\""},
+        {"/v1/chat/completions",
+         "{\"max_tokens\":2,\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
+         "\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+         "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"n\\\": 4, \\\"t\\\": \\\"ha\"}}]},"
+         "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":null},{\"role\":\"user\","
+         "\"content\":\"b\"}]}",
+         "\"choices\""},
+        {"/v1/chat/completions",
+         "{" STORY ",\"max_tokens\":4,\"structured_outputs\":{\"choice\":[\"Yes\",\"No\"]}}",
+         "\"finish_reason\""},
+        {"/v1/chat/completions", "{" STORY ",\"max_tokens\":4,\"guided_choice\":[\"Yes\"]}", "Yes"},
+        {"/v1/chat/completions",
+         "{" STORY ",\"max_tokens\":4,\"functions\":[{\"name\":\"f\",\"parameters\":{\"type\":"
+         "\"object\"}}],\"function_call\":\"auto\"}",
+         "\"choices\""},
+        {"/v1/responses",
+         "{\"max_output_tokens\":2,\"input\":[{\"role\":\"user\",\"content\":\"hi\"},{\"type\":"
+         "\"web_search_call\",\"id\":\"w\",\"status\":\"completed\"},{\"role\":\"user\",\"content\":"
+         "\"go\"}]}",
+         "\"output\""},
+        {"/v1/responses",
+         "{\"max_output_tokens\":60,\"input\":\"hi\",\"tool_choice\":\"required\",\"tools\":[{"
+         "\"type\":\"namespace\",\"name\":\"m\",\"tools\":[{\"type\":\"function\",\"name\":\"find\","
+         "\"parameters\":{\"type\":\"object\",\"properties\":{\"q\":{\"enum\":[\"x\"]}},"
+         "\"required\":[\"q\"],\"additionalProperties\":false}}]}]}",
+         "\"function_call\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = post(&w, cases[i].path, cases[i].body);
+        if (r->status != 200 || !strstr(r->body, cases[i].says))
+            fail_msg("%s: %s", cases[i].body, r->text);
+        free(r);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_completion), cmocka_unit_test(test_fields_that_are_wanted),
+        cmocka_unit_test(test_prompts),    cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_stream),     cmocka_unit_test(test_bias_on_texts),
+        cmocka_unit_test(test_state),      cmocka_unit_test(test_bodies_of_clients),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}
