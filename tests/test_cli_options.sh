@@ -54,7 +54,7 @@ for name in threads ubatch kv; do grep -q "^--$name " "$dir/bench" || fail "benc
 "$kentang" run -q --ctx-size 128 --batch-size 64 --ubatch-size 32 --no-mlock --mmap --no-tuned --draft 0 -n 1 -p Hi >/dev/null ||
     fail "second names in run"
 "$kentang" bench --ubatch-size 32,64 --batch-size 64 -p 8 -n 0 -r 1 --no-limits >/dev/null 2>&1 || fail "second names in bench"
-"$kentang" serve --check --no-env --socket none --ctx-size 128 --batch-size 64 -np 3 -md "$dir/draft.gguf" --no-mmap -ctk q8_0 >"$dir/toml" ||
+"$kentang" serve --check --no-env --socket none --ctx-size 384 --batch-size 64 -np 3 -md "$dir/draft.gguf" --no-mmap -ctk q8_0 >"$dir/toml" ||
     fail "second names in serve"
 for line in "ctx = 128" "batch = 64" "parallel = 3" "draft_model = \"$dir/draft.gguf\"" "mmap = false" 'kv_keys = "q8_0"'; do
     grep -qxF "$line" "$dir/toml" || fail "serve --check lacks: $line"

@@ -24,8 +24,8 @@ static kt_status set_form(const kt__wire_reader *r, const kt__wire_place *at, co
     return KT_OK;
 }
 
-static kt_status hold_to_schema(const kt__wire_reader *r, const kt__wire_place *at,
-                                const json_t *schema) {
+static kt_status hold_to_typed_schema(const kt__wire_reader *r, const kt__wire_place *at,
+                                      const json_t *schema) {
     kt__buf text;
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return kt__wire_fail_type(r, at, "a JSON Schema", schema);
@@ -39,6 +39,62 @@ static kt_status hold_to_schema(const kt__wire_reader *r, const kt__wire_place *
     if (form.text) return set_form(r, at, &form);
     return kt__wire_fail_at(r, KT_E_LIMIT, at, "a schema of more than %d bytes",
                             (int)MAX_FORM_BYTES);
+}
+
+/* Whether a schema has properties and says nowhere else what the value is. */
+static bool is_object_without_type(const json_t *schema) {
+    static const char *const others[] = {"type",  "enum",  "const", "$ref", "allOf",
+                                         "anyOf", "oneOf", "not",   "if"};
+    if (!json_is_object(json_object_get(schema, "properties"))) return false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (json_object_get(schema, others[i])) return false;
+    return true;
+}
+
+static void type_objects(json_t *schema, int depth);
+
+/* Of an object whose members are schemas by name, such as "properties". */
+static void type_each(json_t *schemas, int depth) {
+    const char *key;
+    json_t *inner;
+    json_object_foreach(schemas, key, inner) {
+        type_objects(inner, depth + 1);
+    }
+}
+
+/* Gives "type": "object" to schemas that have properties alone. By the specification any other value
+ * fits them too; those who write them for an answer mean an object, which is what other servers make
+ * of them. */
+static void type_objects(json_t *schema, int depth) {
+    static const char *const named[] = {"properties", "patternProperties", "$defs", "definitions"};
+    static const char *const single[] = {"items", "additionalProperties", "not", "if", "then",
+                                         "else"};
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf", "prefixItems"};
+    json_t *inner;
+    size_t k;
+    if (depth > KT__WIRE_MAX_DEPTH || !json_is_object(schema)) return;
+    if (is_object_without_type(schema)) json_object_set_new(schema, "type", json_string("object"));
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        type_each(json_object_get(schema, named[i]), depth);
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        type_objects(json_object_get(schema, single[i]), depth + 1);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        json_array_foreach(json_object_get(schema, lists[i]), k, inner) {
+            type_objects(inner, depth + 1);
+        }
+    }
+}
+
+static kt_status hold_to_schema(const kt__wire_reader *r, const kt__wire_place *at,
+                                const json_t *given) {
+    json_t *schema = json_deep_copy(given);
+    kt_status status = schema ? KT_OK : kt__wire_fail_nomem(r);
+    if (schema) {
+        type_objects(schema, 0);
+        status = hold_to_typed_schema(r, at, schema);
+    }
+    json_decref(schema);
+    return status;
 }
 
 static kt_status hold_to_text(const kt__wire_reader *r, const json_t *body, const char *key,
