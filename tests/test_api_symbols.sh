@@ -40,10 +40,11 @@ more=$(comm -13 "$work/declared" "$work/defined")
 [ -z "$more" ] || fail "in the library but not declared: $more"
 
 # Of a kernel tier an object exports its table, of a part the table of its products, and those of types that others are unpacked
-# into; the reference exports its products, and amx, whose other kernels are avx512's, what that tier's file makes a table of.
+# into; the reference exports its products, and amx and avxvnni, whose other kernels are avx512's and avx2's, what those tiers'
+# files make a table of.
 tiers=$(nm -g --defined-only "$build/libkt_kernels.a" | awk '/:$/ { object = $1 } object ~ /^tier_/ && NF == 3 { print $3 }')
 [ "$(echo "$tiers" | wc -l)" -ge 2 ] || fail "no kernel tiers in libkt_kernels.a"
-more=$(echo "$tiers" | grep -vE '^kt__(kernels_[a-z0-9]+|mm_ref|amx_(mm|tile|tiles_from|peak_i8)|[a-z0-9]+_mm_(Q32|Q256|unpacked)|[a-z0-9]+_(rowdot|gemm)_as_[A-Z0-9_]+)$' || true)
+more=$(echo "$tiers" | grep -vE '^kt__(kernels_[a-z0-9]+|mm_ref|amx_(mm|tile|tiles_from|peak_i8)|avxvnni_(attn|peak_i8)|[a-z0-9]+_mm_(Q32|Q256|unpacked)|[a-z0-9]+_(rowdot|gemm)_as_[A-Z0-9_]+)$' || true)
 [ -z "$more" ] || fail "kernel tiers export: $more"
 
 # Constant tables of pointers lie in .data.rel.ro; the debug allocation guard is thread-local (.tbss). The fault

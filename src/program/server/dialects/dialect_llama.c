@@ -137,26 +137,34 @@ static bool is_digits(const char *text) {
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
+static kt_status add_bias_array(kt__job *job, json_t *pairs, const json_t *list, kt_error *err) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        if (json_array_size(item) != 2)
+            return fail_field("logit_bias", "expected pairs of a token and a bias", err);
+        KT__STEP(add_bias(job, pairs, json_array_get(item, 0), json_array_get(item, 1), err));
+    }
+    return KT_OK;
+}
+
+static kt_status add_bias_object(kt__job *job, json_t *pairs, json_t *object, kt_error *err) {
+    const char *key;
+    json_t *bias;
+    json_object_foreach(object, key, bias) {
+        json_t *token = is_digits(key) ? json_integer(atoll(key)) : json_string(key);
+        kt_status status = add_bias(job, pairs, token, bias, err);
+        json_decref(token);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
 /* A bias on a text holds for each of its tokens: [["text", -1]] and {"text": -1} as on ids. */
 static kt_status read_bias(kt__job *job, kt_error *err) {
-    json_t *v = json_object_get(job->request.json, "logit_bias"), *pairs = json_array(), *item;
-    kt_status status = KT_OK;
-    const char *key;
-    size_t i;
-    if (json_is_array(v)) {
-        json_array_foreach(v, i, item) {
-            if (status == KT_OK && json_is_array(item) && json_array_size(item) == 2)
-                status = add_bias(job, pairs, json_array_get(item, 0), json_array_get(item, 1),
-                                  err);
-        }
-    } else if (json_is_object(v)) {
-        json_object_foreach(v, key, item) {
-            json_t *token = is_digits(key) ? json_integer(atoll(key)) : json_string(key);
-            if (status == KT_OK) status = add_bias(job, pairs, token, item, err);
-            json_decref(token);
-        }
-    }
-    if (v && !json_is_null(v) && status == KT_OK)
+    json_t *v = json_object_get(job->request.json, "logit_bias"), *pairs = json_array();
+    kt_status status = json_is_object(v) ? add_bias_object(job, pairs, v, err)
+                                         : add_bias_array(job, pairs, v, err);
+    if (status == KT_OK && (json_is_array(v) || json_is_object(v)))
         json_object_set(job->request.json, "logit_bias", pairs);
     json_decref(pairs);
     return status;
