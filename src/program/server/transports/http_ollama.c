@@ -132,19 +132,35 @@ typedef struct abilities {
     bool encodes, fills_gaps, reasons;
 } abilities;
 
+/* Whether the vocabulary has a token for the beginning of a text with a gap, by the names that models have for it. */
+static bool fills_gaps(const kt_model *model) {
+    static const char *const marks[] = {"<|fim_prefix|>",
+                                        "<fim_prefix>",
+                                        "<fim-prefix>",
+                                        "<|fim\xe2\x96\x81"
+                                        "begin|>",
+                                        "[PREFIX]",
+                                        "<PRE>",
+                                        "<\xef\xbd\x9c"
+                                        "fim\xe2\x96\x81"
+                                        "begin\xef\xbd\x9c>"};
+    int32_t ids[2];
+    size_t n;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (kt_tokenize(model, marks[i], strlen(marks[i]), KT_TOK_PARSE_SPECIAL, ids, 2, &n,
+                        NULL) == KT_OK &&
+            n == 1)
+            return true;
+    return false;
+}
+
 static void look_at_model(void *user, const kt_model *model) {
     abilities *a = user;
-    kt_request_params gap = kt_request_params_default();
     kt_model_info info;
-    int32_t *ids = NULL;
-    size_t n;
-    gap.text = gap.fim_suffix = "a";
-    gap.text_len = gap.fim_suffix_len = 1;
     kt_model_get_info(model, &info);
     const char *template = info.template_ ? info.template_ : "";
     a->encodes = info.is_encoder;
-    a->fills_gaps = kt_request_encode(model, &gap, &ids, &n, NULL) == KT_OK;
-    kt_free(ids);
+    a->fills_gaps = !info.is_encoder && fills_gaps(model);
     a->reasons = strstr(template, "enable_thinking") || strstr(template, "<think>") ||
                  strstr(template, "reasoning_content");
 }
