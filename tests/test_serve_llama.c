@@ -8,7 +8,7 @@
 #include "serve_reply.h"
 
 static world w;
-WORLD_OF_GROUP(w, NULL)
+WORLD_OF_GROUP(w, "http.prefix=/llm/", NULL)
 
 static json_t *completion(const char *body, int status) {
     reply *r = post(&w, "/completion", body);
@@ -198,12 +198,29 @@ static void test_bodies_of_clients(void **state) {
     }
 }
 
+/* Behind a proxy all paths begin with the prefix; the proxy may have taken it away. */
+static void test_prefix_of_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        int status;
+    } cases[] = {{"/llm/health", 200},   {"/health", 200},     {"/llm/v1/models", 200},
+                 {"/llmhealth", 404},    {"/llm2/health", 404}, {"/llm/llm/health", 404},
+                 {"/v1/llm/health", 404}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&w, "GET", cases[i].path, "", "");
+        if (r->status != cases[i].status) fail_msg("%s: %s", cases[i].path, r->text);
+        free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_completion), cmocka_unit_test(test_fields_that_are_wanted),
         cmocka_unit_test(test_prompts),    cmocka_unit_test(test_probabilities),
         cmocka_unit_test(test_stream),     cmocka_unit_test(test_bias_on_texts),
         cmocka_unit_test(test_state),      cmocka_unit_test(test_bodies_of_clients),
+        cmocka_unit_test(test_prefix_of_paths),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

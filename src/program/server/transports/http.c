@@ -202,13 +202,25 @@ static kt__http_request *new_request(kt__http *http, struct MHD_Connection *conn
     return r;
 }
 
+/* The path without http.prefix: "llm", "/llm" and "/llm/" are one, and only whole parts of a path count. A proxy
+ * may take the prefix away or leave it, so a path without it stays what it is. */
+static const char *path_after_prefix(const char *path, const char *prefix) {
+    while (prefix && *prefix == '/') prefix++;
+    size_t n = prefix ? strlen(prefix) : 0;
+    while (n && prefix[n - 1] == '/') n--;
+    if (!n || *path != '/' || strncmp(path + 1, prefix, n) != 0) return path;
+    const char *rest = path + 1 + n;
+    return !*rest ? "/" : *rest == '/' ? rest : path;
+}
+
 static enum MHD_Result first_call(kt__http *http, struct MHD_Connection *connection,
                                   const char *method, const char *path, const char *version,
                                   void **context) {
-    kt__http_head head = {.method = method, .path = path, .version = version};
+    kt__http_head head = {.method = method, .version = version};
     enum MHD_Result result;
     kt__http_request *r = new_request(http, connection);
     if (!r) return MHD_NO;
+    head.path = path = path_after_prefix(path, r->settings->config->prefix);
     *context = r;
     r->old_version = !strcmp(version, "HTTP/1.0");
     r->route = kt__http_find_route(method, path, &head.allowed, &r->rest);
