@@ -204,7 +204,7 @@ static void test_prefix_of_paths(void **state) {
     static const struct {
         const char *path;
         int status;
-    } cases[] = {{"/llm/health", 200},   {"/health", 200},     {"/llm/v1/models", 200},
+    } cases[] = {{"/llm/health", 200},   {"/health", 200},      {"/llm/v1/models", 200},
                  {"/llmhealth", 404},    {"/llm2/health", 404}, {"/llm/llm/health", 404},
                  {"/v1/llm/health", 404}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -216,10 +216,10 @@ static void test_prefix_of_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_completion), cmocka_unit_test(test_fields_that_are_wanted),
-        cmocka_unit_test(test_prompts),    cmocka_unit_test(test_probabilities),
-        cmocka_unit_test(test_stream),     cmocka_unit_test(test_bias_on_texts),
-        cmocka_unit_test(test_state),      cmocka_unit_test(test_bodies_of_clients),
+        cmocka_unit_test(test_completion),      cmocka_unit_test(test_fields_that_are_wanted),
+        cmocka_unit_test(test_prompts),         cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_stream),          cmocka_unit_test(test_bias_on_texts),
+        cmocka_unit_test(test_state),           cmocka_unit_test(test_bodies_of_clients),
         cmocka_unit_test(test_prefix_of_paths),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);

@@ -372,10 +372,9 @@ static bool refused_tool(const kt__call_writer *w, const kt__refusal *why, uint3
     return true;
 }
 
-static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
-                                   kt__call_constraint *out, kt_status status, kt_error *err) {
-    uint32_t tool;
-    if (!refused_tool(w, why, &tool) || w->loose[tool]) return status;
+/* A tool that is strict is refused; another's arguments may be any object, and a note says so. */
+static kt_status loosen_tool(kt__call_writer *w, uint32_t tool, const kt__refusal *why,
+                             kt__call_constraint *out, kt_status status, kt_error *err) {
     const kt__tool *t = &w->rules->tools->items[tool];
     if (t->strict) {
         char place[256];
@@ -385,6 +384,42 @@ static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
     w->loose[tool] = true;
     kt__buf_printf(&out->notes, "the arguments of %s are not held to its schema: %s: %s\n", t->name,
                    why->keyword, why->why);
+    return KT_OK;
+}
+
+static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
+                                   kt__call_constraint *out, kt_status status, kt_error *err) {
+    uint32_t tool;
+    if (!refused_tool(w, why, &tool) || w->loose[tool]) return status;
+    return loosen_tool(w, tool, why, out, status, err);
+}
+
+/* A name that `required` has and a closed object cannot: clients that close the schemas of others make such, and the
+ * answer would end where the call's arguments begin. NULL: none. */
+static const kt__jnode *missing_name(const kt__jnode *schema) {
+    const kt__jnode *more = kt__jdoc_member(schema, "additionalProperties", 20);
+    const kt__jnode *names = kt__jdoc_member(schema, "required", 8);
+    const kt__jnode *known = kt__jdoc_member(schema, "properties", 10);
+    bool closed = more && more->type == KT__JT_FALSE;
+    if (!closed || kt__jdoc_member(schema, "patternProperties", 17)) return NULL;
+    if (!names || names->type != KT__JT_ARRAY || (known && known->type != KT__JT_OBJECT))
+        return NULL;
+    for (const kt__jnode *name = names->first; name; name = name->next)
+        if (name->type == KT__JT_STRING && !(known && kt__jdoc_member(known, name->s, name->n)))
+            return name;
+    return NULL;
+}
+
+static kt_status loosen_impossible(kt__call_writer *w, kt__call_constraint *out, kt_error *err) {
+    for (uint32_t i = 0; i < w->rules->tools->n; i++) {
+        const kt__jnode *schema = w->rules->tools->items[i].parameters;
+        bool read = schema && schema->type == KT__JT_OBJECT &&
+                    kt__tool_allowed(&w->rules->choice, i);
+        if (!read || !missing_name(schema)) continue;
+        const kt__refusal why = {.keyword = "required",
+                                 .why = "a name that additionalProperties forbids"};
+        KT__STEP(loosen_tool(w, i, &why, out, KT_E_UNSUPPORTED, err));
+    }
     return KT_OK;
 }
 
@@ -406,7 +441,7 @@ static kt_status try_description(kt__call_writer *w, kt__call_constraint *out, b
 
 static kt_status make_constraint(kt__call_writer *w, const kt__call_style *style,
                                  kt__call_constraint *out, kt_error *err) {
-    kt_status status = KT_OK;
+    kt_status status = loosen_impossible(w, out, err);
     bool again = true;
     while (again && status == KT_OK) {
         status = describe_answer(w, style, out, err);
