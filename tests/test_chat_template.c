@@ -373,11 +373,42 @@ static void test_conversations_are_mended(void **state) {
     assert_string_equal(text, "system:S;user:one\ntwo;");
 }
 
+/* An answer that was begun does not stand among the thoughts that the template opens. */
+static void test_begun_answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *last, *want;
+    } cases[] = {
+        {"\"content\":\"The\"", "u;<think>\n\n</think>\n\nThe"},
+        {"\"content\":\"The\",\"reasoning_content\":\"R1\"", "u;<think>\nR1\n</think>\n\nThe"},
+        {"\"content\":\"\",\"reasoning_content\":\"R1\"", "u;<think>\nR1\n</think>\n\n"},
+        {"\"content\":\"R1</think>The\"", "u;<think>\nR1</think>The"},
+        {"\"content\":\"\"", "u;<think>\n"},
+    };
+    static const char source[] = "{% for m in messages %}{{ m.content }};{% endfor %}"
+                                 "{% if add_generation_prompt %}{{ '<think>\\n' }}{% endif %}";
+    kt__chat_template *tmpl = parse(source);
+    kt__chat_params goes_on = params;
+    goes_on.add_generation_prompt = goes_on.continue_last = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[256];
+        kt__chat_out out = {0};
+        int n = snprintf(json, sizeof json,
+                         "[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",%s}]",
+                         cases[i].last);
+        assert_int_equal(kt__chat_render_json(tmpl, json, (size_t)n, &goes_on, &out, NULL), KT_OK);
+        assert_string_equal(out.text, cases[i].want);
+        kt__chat_out_free(&out);
+    }
+    kt__chat_template_free(tmpl);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_origin),
         cmocka_unit_test(test_system_is_merged),
         cmocka_unit_test(test_conversations_are_mended),
+        cmocka_unit_test(test_begun_answers),
         cmocka_unit_test(test_parts_only),
         cmocka_unit_test(test_null_content),
         cmocka_unit_test(test_lost_text),

@@ -405,6 +405,7 @@ typedef struct attempt {
     bool has_null;              /* a content is null */
     bool has_late, has_doubled; /* system messages after others, several of a user in a row */
     kt__jv last;                /* the content that the answer continues from */
+    kt__jv thoughts;            /* and what was thought before it */
     kt__jlist *messages;
     const kt__jstr *text;
 } attempt;
@@ -416,16 +417,47 @@ static kt_status take_last(attempt *a, kt__jlist *messages) {
                         "the answer is to continue the last message: it must be an assistant's, "
                         "with others before it");
     const kt__jv *content = kt__jdict_find(messages->items[n - 1].u.d, "content");
+    const kt__jv *thoughts = kt__jdict_find(messages->items[n - 1].u.d, "reasoning_content");
     if (content) a->last = *content;
+    if (thoughts) a->thoughts = *thoughts;
     messages->n--;
     return KT_OK;
 }
 
+static bool ends_with(const kt__jstr *s, size_t len, const char *end) {
+    size_t n = strlen(end);
+    return len >= n && memcmp(s->data + len - n, end, n) == 0;
+}
+
+static bool has_text(const kt__jv *content, const char *text) {
+    return content->type == KT__J_STR &&
+           kt__jstr_find(content->u.s, text, strlen(text), 0) != SIZE_MAX;
+}
+
+/* Whether the template began the answer by opening thoughts, which the answer's beginning is not among: it has no
+ * marks of thoughts itself. *blank: a newline follows the mark. */
+static bool opened_thoughts(const attempt *a, bool *blank) {
+    size_t len = a->text->len;
+    while (len && a->text->data[len - 1] == '\n') len--;
+    *blank = len < a->text->len;
+    bool said = a->last.type == KT__J_LIST || (a->last.type == KT__J_STR && a->last.u.s->len) ||
+                (a->thoughts.type == KT__J_STR && a->thoughts.u.s->len);
+    return said && ends_with(a->text, len, "<think>") && !has_text(&a->last, "<think>") &&
+           !has_text(&a->last, "</think>");
+}
+
+/* After what begins the answer: the thoughts that it had, closed, and its beginning. */
 static kt_status append_last(attempt *a) {
     kt__jsb text;
     kt__jv joined;
+    bool blank;
     kt__jx_sink(&a->x, &text);
     kt__jsb_add_str(&text, a->text);
+    if (opened_thoughts(a, &blank)) {
+        const char *close = blank ? "\n</think>\n\n" : "</think>";
+        add_content(&text, &a->thoughts);
+        kt__jsb_add(&text, close, strlen(close), true);
+    }
     add_content(&text, &a->last);
     KT__STEP(kt__jx_sink_done(&a->x, &text, &joined));
     a->text = joined.u.s;

@@ -42,7 +42,8 @@ typedef struct kt__chat_params {
     int64_t now_local_s;
     bool add_generation_prompt;
     /* The last message, an assistant's after others, is how the answer begins: it is not rendered,
-     * and its content is after the generation prompt, as data. KT_E_ARG: it is not. */
+     * and its content is after the generation prompt, as data. Where that opens thoughts, those of
+     * the message and their end are between. KT_E_ARG: it is not. */
     bool continue_last;
     /* A JSON object of further variables, NUL-terminated; NULL: none. KT_E_FORMAT, KT_E_ARG. */
     const char *vars;
