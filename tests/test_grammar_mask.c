@@ -178,7 +178,40 @@ static void test_masks_are_exact(void **state) {
     free(w);
 }
 
+/* A name that nothing bounds ends before its greatest length: tokens that would make it longer are left out, those that
+ * end it are not. */
+static void test_long_names_end(void **state) {
+    words *w = make_words();
+    const kt__gvocab_source source = {bytes, w, N};
+    kt__gvocab *v;
+    kt__gstate s;
+    char name[900];
+    (void)state;
+    assert_int_equal(kt__gvocab_create(&source, &v, NULL), KT_OK);
+    uint64_t *bits = calloc(v->n_words, sizeof *bits);
+    kt__grammar *g = must_compile(KT__GRAMMAR_SCHEMA, "{\"type\":\"object\"}");
+    assert_int_equal(kt__gmask_attach(g, v, NULL), KT_OK);
+    kt__grammar_start(g, &s);
+    size_t n = (size_t)snprintf(name, sizeof name, "{\"%0700d", 0);
+    assert_true(kt__grammar_feed(g, &s, name, &n));
+    for (int32_t longer = 0; longer < 2; longer++) {
+        int32_t quote = 0, letter = 22;
+        assert_string_equal(pieces[letter], "a");
+        assert_int_equal(kt__gmask_fill(g, &s, bits, NULL), KT_OK);
+        assert_true(bits[0] >> quote & 1);
+        assert_int_equal(bits[0] >> letter & 1, !longer);
+        n = 100;
+        assert_true(kt__grammar_feed(g, &s, name + 2, &n));
+    }
+    kt__grammar_free(g);
+    free(bits);
+    kt__gvocab_free(v);
+    for (int i = 0; i < N; i++) free(w->s[i]);
+    free(w);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks_are_exact)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks_are_exact),
+                                       cmocka_unit_test(test_long_names_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

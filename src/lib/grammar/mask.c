@@ -357,6 +357,26 @@ static void set_below(const walk *w, uint32_t i) {
         if (w->vocab->nodes[i].token >= 0) set_token(w, w->vocab->nodes[i].token);
 }
 
+static bool is_plain_name(const kt__gstate *s) {
+    return s->mode == KT__M_NAME && s->lex == KT__L_PLAIN;
+}
+
+/* Further from its greatest length than a token is long. */
+static bool name_is_open(const kt__grammar *g, const kt__gstate *s) {
+    uint32_t n_chunks = s->chunk ? kt__g_arg(&g->t.pool, s->chunk, 1) : 0;
+    return (n_chunks + 1) * sizeof s->text + FAR < KT__GRAMMAR_NAME_BYTES;
+}
+
+/* A name of any text that comes near its greatest length has to end now, where it may: to try what could still follow
+ * would keep a text for each token of the vocabulary. */
+static void end_long_name(walk *w, const kt__gstate *from, bool first[256]) {
+    kt__gstate after = *from;
+    bool any = is_plain_name(from) && !from->name && from->term == ANY && !from->patterns;
+    if (!any || name_is_open(w->g, from) || !kt__gstate_step(w->g, &after, '"')) return;
+    memset(first, 0, 256 * sizeof *first);
+    first['"'] = true;
+}
+
 /* All tokens from a state on. */
 static void walk_tokens(walk *w, const kt__gstate *from) {
     const kt__gvnode *nodes = w->vocab->nodes;
@@ -364,6 +384,7 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
     bool first[256];
     way[0] = *from;
     mark_first(w->g, from, first);
+    end_long_name(w, from, first);
     for (uint32_t i = 0; i < w->vocab->n_nodes;) {
         const kt__gvnode *n = &nodes[i];
         bool skip = (n->depth == 1 && !first[n->byte]) ||
@@ -722,9 +743,7 @@ static bool fill_name(walk *w, const kt__gstate *s) {
 }
 
 static bool is_open_name(const kt__grammar *g, const kt__gstate *s) {
-    uint32_t n_chunks = s->chunk ? kt__g_arg(&g->t.pool, s->chunk, 1) : 0;
-    return s->mode == KT__M_NAME && s->lex == KT__L_PLAIN && (s->term == ANY || s->patterns) &&
-           (n_chunks + 1) * sizeof s->text + FAR < KT__GRAMMAR_NAME_BYTES;
+    return is_plain_name(s) && (s->term == ANY || s->patterns) && name_is_open(g, s);
 }
 
 static bool is_plain_string(const kt__gstate *s) {
