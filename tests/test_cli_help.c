@@ -119,7 +119,8 @@ static void test_wrong_options(void **state) {
     (void)state;
     cli_expect_error("run --tempp 1", 2, "unknown option --tempp; did you mean --temp?");
     cli_expect_error("run --top_k=3", 2, "did you mean --top-k?");
-    cli_expect_error("serve --timeout 8", 2, "unknown option --timeout; here it is --set limits");
+    cli_expect_error("serve --timeout eight", 2, "option --timeout: expected");
+    cli_expect_error("run --port 8", 2, "unknown option --port; here it is `kentang serve");
     cli_expect_error("run -hf a/b", 2, "unknown option -hf; here it is -m hf:OWNER/REPO");
     cli_expect_error("serve m.gguf", 2, "no file \"m.gguf\"");
     cli_expect_error("serve a.gguf b.gguf", 2, "unexpected word \"b.gguf\": the model is named");
