@@ -397,15 +397,22 @@ static kt_status join_turns(kt__jx *x, kt__jlist *messages) {
 
 /* ---- one rendering ---- */
 
+/* What a rendering found in the conversation. */
+typedef struct findings {
+    bool has_null;    /* a content is null */
+    bool has_late;    /* a system message is after others */
+    bool has_doubled; /* messages of one side follow each other */
+    bool lost;        /* it was rendered, and a late system message is not in it */
+} findings;
+
 typedef struct attempt {
     kt__jx x;
     size_t n_system;
-    kt__jv system;              /* the system messages' text */
-    bool merged;                /* SYSTEM_MERGED found a user message */
-    bool has_null;              /* a content is null */
-    bool has_late, has_doubled; /* system messages after others, several of a user in a row */
-    kt__jv last;                /* the content that the answer continues from */
-    kt__jv thoughts;            /* and what was thought before it */
+    kt__jv system; /* the system messages' text */
+    bool merged;   /* SYSTEM_MERGED found a user message */
+    findings found;
+    kt__jv last;     /* the content that the answer continues from */
+    kt__jv thoughts; /* and what was thought before it */
     kt__jlist *messages;
     const kt__jstr *text;
 } attempt;
@@ -424,11 +431,6 @@ static kt_status take_last(attempt *a, kt__jlist *messages) {
     return KT_OK;
 }
 
-static bool ends_with(const kt__jstr *s, size_t len, const char *end) {
-    size_t n = strlen(end);
-    return len >= n && memcmp(s->data + len - n, end, n) == 0;
-}
-
 static bool has_text(const kt__jv *content, const char *text) {
     return content->type == KT__J_STR &&
            kt__jstr_find(content->u.s, text, strlen(text), 0) != SIZE_MAX;
@@ -442,7 +444,7 @@ static bool opened_thoughts(const attempt *a, bool *blank) {
     *blank = len < a->text->len;
     bool said = a->last.type == KT__J_LIST || (a->last.type == KT__J_STR && a->last.u.s->len) ||
                 (a->thoughts.type == KT__J_STR && a->thoughts.u.s->len);
-    return said && ends_with(a->text, len, "<think>") && !has_text(&a->last, "<think>") &&
+    return said && kt__ends_with(a->text->data, len, "<think>") && !has_text(&a->last, "<think>") &&
            !has_text(&a->last, "</think>");
 }
 
@@ -482,9 +484,9 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode,
     KT__STEP(extra_variables(x, req->params->vars));
     KT__STEP(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
     if (req->params->continue_last) KT__STEP(take_last(a, messages));
-    a->has_null = has_null_content(messages);
-    a->has_late = count_late_system(messages) > 0;
-    a->has_doubled = has_doubled_turns(messages);
+    a->found.has_null = has_null_content(messages);
+    a->found.has_late = count_late_system(messages) > 0;
+    a->found.has_doubled = has_doubled_turns(messages);
     if (req->front_system) front_system(messages);
     if (req->joined_turns) KT__STEP(join_turns(x, messages));
     if (req->no_null) KT__STEP(empty_null_contents(x, messages));
@@ -596,14 +598,6 @@ static kt_status render_moved(const kt__chat_template *tmpl, const request *req,
     return status;
 }
 
-/* What a rendering found in the conversation. */
-typedef struct findings {
-    bool has_null;    /* a content is null */
-    bool has_late;    /* a system message is after others */
-    bool has_doubled; /* messages of one side follow each other */
-    bool lost;        /* it was rendered, and a late system message is not in it */
-} findings;
-
 /* Whether a system message after others is not in the text. */
 static bool loses_late(const attempt *a) {
     for (size_t i = a->n_system; i < a->messages->n; i++) {
@@ -632,8 +626,8 @@ static kt_status render_merging(const kt__chat_template *tmpl, const request *re
         status = moved;
     else if (status == KT_OK)
         status = give_out(tmpl, &plain, out, err);
-    *found = (findings){plain.has_null, plain.has_late, plain.has_doubled,
-                        moved == KT_E_TEMPLATE && status == KT_OK && loses_late(&plain)};
+    *found = plain.found;
+    found->lost = moved == KT_E_TEMPLATE && status == KT_OK && loses_late(&plain);
     kt__jx_free(&plain.x);
     return status;
 }
