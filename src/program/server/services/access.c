@@ -44,6 +44,11 @@ static bool is_loopback_name(const char *name, size_t len) {
     return inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+/* "localhost" and the loopback's addresses */
+static bool is_local_name(const char *name, size_t len) {
+    return is_same_name("localhost", name, len) || is_loopback_name(name, len);
+}
+
 bool kt__access_host(const kt__config *config, const char *address, const char *host) {
     const char *name;
     size_t len;
@@ -51,7 +56,7 @@ bool kt__access_host(const kt__config *config, const char *address, const char *
         if (!strcmp(config->hosts.items[i], "*")) return true;
     }
     if (!host || !split_host(host, &name, &len)) return false;
-    if (is_same_name("localhost", name, len) || is_loopback_name(name, len)) return true;
+    if (is_local_name(name, len)) return true;
     if (address && is_same_name(address, name, len)) return true;
     for (size_t i = 0; i < config->hosts.n; i++) {
         if (is_same_name(config->hosts.items[i], name, len)) return true;
@@ -70,7 +75,7 @@ static bool is_local_page(const char *origin) {
     size_t len;
     if (!scheme_end || strncmp(origin, "http", 4) != 0 || !split_host(scheme_end + 3, &name, &len))
         return false;
-    return is_same_name("localhost", name, len) || is_loopback_name(name, len);
+    return is_local_name(name, len);
 }
 
 const char *kt__access_cors(const kt__config *config, const char *origin) {
@@ -216,8 +221,7 @@ size_t kt__keys_least(const char *listen_at) {
     const char *name;
     size_t len;
     if (!listen_at || !strncmp(listen_at, "unix:", 5)) return 1;
-    bool here = split_host(listen_at, &name, &len) &&
-                (is_same_name("localhost", name, len) || is_loopback_name(name, len));
+    bool here = split_host(listen_at, &name, &len) && is_local_name(name, len);
     return here ? 1 : KT__KEY_LEAST;
 }
 
