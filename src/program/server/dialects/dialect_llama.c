@@ -367,15 +367,14 @@ static void write_ids(kt__buf *out, const int32_t *ids, size_t n) {
     (void)kt__buf_putc(out, ']');
 }
 
-/* ,"id","token","bytes","logprob" of a token, without its braces */
+/* "id", "token", "bytes" and "logprob" of a token, without the brace that ends it */
 static void write_prob(kt__buf *out, const kt__wire_token *t) {
     (void)kt__buf_printf(out, "{\"id\":%d,\"token\":", (int)t->id);
     kt__json_string(out, t->text, t->len, KT__JSON_PLAIN);
-    (void)kt__buf_puts(out, ",\"bytes\":[");
-    for (size_t i = 0; i < t->len; i++)
-        (void)kt__buf_printf(out, "%s%u", i ? "," : "", (unsigned)(unsigned char)t->text[i]);
-    (void)kt__buf_printf(out, "],\"logprob\":%.6g",
-                         t->logprob > -9999.0f ? (double)t->logprob : -9999.0);
+    (void)kt__buf_puts(out, ",\"bytes\":");
+    kt__wire_write_token_bytes(out, t);
+    (void)kt__buf_puts(out, ",\"logprob\":");
+    kt__wire_write_logprob(out, t->logprob);
 }
 
 static void write_probs(kt__buf *out, const kt__wire_token *tokens, size_t n) {

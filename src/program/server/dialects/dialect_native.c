@@ -18,8 +18,8 @@ static void write_index(kt__job *job, int32_t choice) {
 }
 
 static void write_line_logprobs(kt__job *job, const kt__wire_token *t) {
-    (void)kt__buf_printf(&job->answer.out, ",\"logprob\":%.6g",
-                         t->logprob > -9999.0f ? (double)t->logprob : -9999.0);
+    (void)kt__buf_puts(&job->answer.out, ",\"logprob\":");
+    kt__wire_write_logprob(&job->answer.out, t->logprob);
     if (!t->n_top) return;
     (void)kt__buf_puts(&job->answer.out, ",\"top_logprobs\":[");
     for (size_t i = 0; i < t->n_top; i++) {
@@ -27,8 +27,9 @@ static void write_line_logprobs(kt__job *job, const kt__wire_token *t) {
         (void)kt__buf_printf(&job->answer.out, "%s{\"token\":%d,\"text\":", i ? "," : "",
                              (int)top->id);
         kt__json_string(&job->answer.out, top->text, top->len, KT__JSON_PLAIN);
-        (void)kt__buf_printf(&job->answer.out, ",\"logprob\":%.6g}",
-                             top->logprob > -9999.0f ? (double)top->logprob : -9999.0);
+        (void)kt__buf_puts(&job->answer.out, ",\"logprob\":");
+        kt__wire_write_logprob(&job->answer.out, top->logprob);
+        (void)kt__buf_putc(&job->answer.out, '}');
     }
     (void)kt__buf_putc(&job->answer.out, ']');
 }

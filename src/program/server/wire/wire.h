@@ -165,6 +165,11 @@ typedef struct kt__wire_answer {
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
+/* A log probability as a number. JSON has no infinity: a forbidden token is far below everything, as
+ * OpenAI writes it. */
+void kt__wire_write_logprob(kt__buf *out, float logprob);
+/* The bytes of a token's text as an array of numbers: it may end within a character. */
+void kt__wire_write_token_bytes(kt__buf *out, const kt__wire_token *t);
 /* [{"token", "logprob", "id", "bytes", "top_logprobs"}] of n tokens */
 void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n);
 /* [{"id", "type": "function", "function": {"name", "arguments"}}], each with its index in a

@@ -5,23 +5,27 @@
 #include "base/json.h"
 #include "wire/wire.h"
 
-/* JSON has no infinity: a forbidden token is far below everything, as OpenAI writes it. */
-static void write_logprob(kt__buf *out, float logprob) {
+void kt__wire_write_logprob(kt__buf *out, float logprob) {
     (void)kt__buf_printf(out, "%.6g", logprob > -9999.0f ? (double)logprob : -9999.0);
 }
 
 /* ---- log probabilities ---- */
 
-static void write_token(kt__buf *out, const kt__wire_token *t) {
-    (void)kt__buf_puts(out, "{\"token\":");
-    kt__json_string(out, t->text, t->len, KT__JSON_PLAIN);
-    (void)kt__buf_puts(out, ",\"logprob\":");
-    write_logprob(out, t->logprob);
-    (void)kt__buf_printf(out, ",\"id\":%d,\"bytes\":[", (int)t->id);
+void kt__wire_write_token_bytes(kt__buf *out, const kt__wire_token *t) {
+    (void)kt__buf_putc(out, '[');
     for (size_t i = 0; i < t->len; i++) {
         (void)kt__buf_printf(out, "%s%d", i ? "," : "", (unsigned char)t->text[i]);
     }
     (void)kt__buf_putc(out, ']');
+}
+
+static void write_token(kt__buf *out, const kt__wire_token *t) {
+    (void)kt__buf_puts(out, "{\"token\":");
+    kt__json_string(out, t->text, t->len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(out, ",\"logprob\":");
+    kt__wire_write_logprob(out, t->logprob);
+    (void)kt__buf_printf(out, ",\"id\":%d,\"bytes\":", (int)t->id);
+    kt__wire_write_token_bytes(out, t);
 }
 
 void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n) {
