@@ -98,7 +98,7 @@ static void test_a_pasted_text_is_one_message(void **state) {
     pty p = pty_start("", "run --temp 0 -n 4");
     pty_expect(&p, "\033[?2004h");
     pty_expect(&p, "> ");
-    ask(&p, PASTED("one\r\r  two\x1b[31m\x07\r") "\r");
+    ask(&p, PASTED("one\r\n\r\n  two\x1b[31m\x07\r") "\r");
     pty_type(&p, "look: \033[200~");
     pty_type(&p, many);
     pty_type(&p, "\033[201~");

@@ -296,11 +296,19 @@ static void test_all_ends(void **state) {
     kt__tokenizer_free(tok);
 }
 
+/* Without its merges every text would be cut into bytes. */
+static void test_no_merges(void **state) {
+    (void)state;
+    bpe_vocab(&sv, "gpt-2", 3);
+    sv.v.n_merges = 0;
+    assert_refused(KT_E_FORMAT, "tokenizer.ggml.merges is missing");
+}
+
 static void test_limits(void **state) {
     (void)state;
     static char big[70000];
     memset(big, 'a', sizeof big);
-    bpe_vocab(&sv, "gpt-2", 0);
+    bpe_vocab(&sv, "gpt-2", 1);
     sv.tokens[5] = (kt__str){big, 65536};
     assert_refused(KT_E_LIMIT, "tokens[5]");
     sv.tokens[5] = (kt__str){big, 65535};
@@ -321,7 +329,7 @@ int main(void) {
         cmocka_unit_test(test_array_types),    cmocka_unit_test(test_merges),
         cmocka_unit_test(test_attributes),     cmocka_unit_test(test_role_ids),
         cmocka_unit_test(test_none),           cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_all_ends),
+        cmocka_unit_test(test_no_merges),      cmocka_unit_test(test_all_ends),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

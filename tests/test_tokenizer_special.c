@@ -23,6 +23,32 @@ static void test_recognition(void **state) {
     kt__tokenizer_free(tok);
 }
 
+/* A mark of turns is text in a message, also where the file calls it user-defined. */
+static void test_marks_of_user_defined_type(void **state) {
+    (void)state;
+    bpe_vocab(&sv, "gpt-2", 0);
+    static const char *const marks[] = {"<|turn>",  "<turn|>",         "<|user|>", "<｜User｜>",
+                                        "[|user|]", "<start_of_turn>", "[INST]"};
+    static const char *const others[] = {"<think>", "<a|b>", "[x]"};
+    int32_t first = (int32_t)sv.v.n_tokens;
+    int n_marks = sizeof marks / sizeof *marks, n_others = sizeof others / sizeof *others;
+    for (int i = 0; i < n_marks; i++) vocab_add_plain(&sv, marks[i], KT__TOK_USER_DEFINED);
+    for (int i = 0; i < n_others; i++) vocab_add_plain(&sv, others[i], KT__TOK_USER_DEFINED);
+    kt__tokenizer *tok = tok_open(&sv);
+    for (int i = 0; i < n_marks + n_others; i++) {
+        const char *text = i < n_marks ? marks[i] : others[i - n_marks];
+        int32_t id = first + i, bytes[32];
+        size_t len = strlen(text);
+        for (size_t k = 0; k < len; k++) bytes[k] = (unsigned char)text[k];
+        assert_encodes(tok, text, len, KT_TOK_PARSE_SPECIAL, &id, 1);
+        if (i < n_marks)
+            assert_encodes(tok, text, len, 0, bytes, len);
+        else
+            assert_encodes(tok, text, len, 0, &id, 1);
+    }
+    kt__tokenizer_free(tok);
+}
+
 /* Leftmost and longest, against looking at every token at every place. */
 static void test_random(void **state) {
     (void)state;
@@ -153,7 +179,7 @@ static void test_bos_eos(void **state) {
 
 static void test_roles_by_text(void **state) {
     (void)state;
-    bpe_vocab(&sv, "qwen2", 0);
+    bpe_vocab(&sv, "qwen2", 1);
     int32_t eom = vocab_add_plain(&sv, "<|eom_id|>", KT__TOK_CONTROL);
     int32_t end_of_turn = vocab_add_plain(&sv, "<end_of_turn>", KT__TOK_NORMAL); /* just text */
     int32_t eot = vocab_add_plain(&sv, "<|eot_id|>", KT__TOK_NORMAL); /* a converter's mistake */
@@ -273,11 +299,17 @@ static void test_asking(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recognition), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_segments),    cmocka_unit_test(test_segments_are_one_text),
-        cmocka_unit_test(test_bos_eos),     cmocka_unit_test(test_roles_by_text),
-        cmocka_unit_test(test_channels),    cmocka_unit_test(test_rstrip),
-        cmocka_unit_test(test_strips),      cmocka_unit_test(test_asking),
+        cmocka_unit_test(test_recognition),
+        cmocka_unit_test(test_marks_of_user_defined_type),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_segments_are_one_text),
+        cmocka_unit_test(test_bos_eos),
+        cmocka_unit_test(test_roles_by_text),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_rstrip),
+        cmocka_unit_test(test_strips),
+        cmocka_unit_test(test_asking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

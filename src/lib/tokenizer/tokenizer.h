@@ -51,7 +51,7 @@ typedef enum kt__tok_attr {
     KT__TOK_NORMAL,
     KT__TOK_UNKNOWN,
     KT__TOK_CONTROL, /* matched in text only with KT_TOK_PARSE_SPECIAL; not rendered by default */
-    KT__TOK_USER_DEFINED, /* always matched in text */
+    KT__TOK_USER_DEFINED, /* always matched in text, marks of turns as control tokens are */
     KT__TOK_UNUSED,       /* byte-level: fills the vocabulary up, means nothing */
     KT__TOK_BYTE          /* "<0xXX>" */
 } kt__tok_attr;

@@ -107,7 +107,8 @@ static size_t decode_token(kt__tokenizer *tok, size_t i, kt__str text, char *out
     bool plain = tok->attr[i] == KT__TOK_NORMAL || tok->attr[i] == KT__TOK_UNUSED;
     if (tok->spm && (plain || tok->attr[i] == KT__TOK_USER_DEFINED)) {
         /* A space as such: an added token, found in the text before merging. */
-        if (memchr(text.s, ' ', text.len)) tok->attr[i] |= KT__TOK_NO_MERGE;
+        bool added = memchr(text.s, ' ', text.len) != NULL;
+        if (added || (!plain && kt__tok_is_turn_mark(text))) tok->attr[i] |= KT__TOK_NO_MERGE;
         n = tok->method == KT__TOK_WORDPIECE ? kt__tok_decode_wordpiece(text.s, text.len, out)
                                              : kt__tok_decode_spm(text.s, text.len, out);
     } else if (plain) {
@@ -364,8 +365,15 @@ static kt_status reserve_block(const kt__tok_source *src, size_t i, size_t n, kt
     return KT_OK;
 }
 
+/* Is there a token that only merges make? */
+static bool has_merged_tokens(const kt__tokenizer *tok) {
+    for (size_t i = 0; i < tok->n_vocab; i++)
+        if (tok->attr[i] == KT__TOK_NORMAL && kt__tok_bytes(tok, i).len > 1) return true;
+    return false;
+}
+
 static kt_status build_merges(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
-    if (tok->by_merges && src->n_merges == 0)
+    if (src->n_merges == 0 && (tok->by_merges || has_merged_tokens(tok)))
         return kt__fail_at(err, KT_E_FORMAT, src->path, UINT64_MAX,
                            "key tokenizer.ggml.merges is missing; a vocabulary of the model \"%s\" "
                            "needs merges",
@@ -565,8 +573,10 @@ kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, k
                                 "tokenizer.ggml.tokens[%zu] is a special token of %zu bytes; at "
                                 "most %d are supported",
                                 i, text.len, KT__SPECIAL_MAX_BYTES));
-        items[n++] = (kt__special_item){text.s, text.len, (int32_t)i,
-                                        kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED, strips[i]};
+        bool marks = kt__tok_is_turn_mark(text) || kt__tokenizer_is_eog(tok, (int32_t)i) ||
+                     tok->role_ids[KT__ROLE_BOS] == (int32_t)i;
+        bool always = kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED && !marks;
+        items[n++] = (kt__special_item){text.s, text.len, (int32_t)i, always, strips[i]};
     }
     status = kt__special_new(items, n, &tok->special, err);
 out:

@@ -36,6 +36,10 @@ kt__str kt__tok_source_merge(const kt__tok_source *src, size_t i);
 /* Attributes, bytes, hash tables, merges, scores, the trie of special tokens. tok->spm and tok->pre
  * are set. */
 kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) KT_CHECKED;
+/* Does the text look like a mark of turns, as templates write them ("<|im_start|>", "<turn|>",
+ * "[|user|]", "<start_of_turn>")? Files give some of them the type user-defined, whose tokens are
+ * found in every text; a message must not be able to end its turn, whatever the type. */
+bool kt__tok_is_turn_mark(kt__str text);
 /* Special ids, from the file or by text; the end-of-generation set. May turn attributes of
  * well-known texts to control, so it comes before the trie. */
 kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src,

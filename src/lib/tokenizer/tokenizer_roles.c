@@ -79,6 +79,22 @@ static bool is_unmistakable(const char *text) {
     return text[0] == '<' && text[1] != '/' && strchr(text, '|') != NULL;
 }
 
+bool kt__tok_is_turn_mark(kt__str text) {
+    static const char *const marks[] = {"<start_of_turn>", "<end_of_turn>",   "[INST]",
+                                        "[/INST]",         "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
+    static const char *const begins[] = {"<|", "<｜", "[|"}, *const ends[] = {"|>", "｜>", "|]"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (kt__tok_equals(text, marks[i])) return true;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        size_t n = strlen(begins[i]);
+        bool closed = text.len > n && text.s[text.len - 1] == ends[i][n - 1];
+        if (closed &&
+            (memcmp(text.s, begins[i], n) == 0 || memcmp(text.s + text.len - n, ends[i], n) == 0))
+            return true;
+    }
+    return false;
+}
+
 static int32_t find_known(kt__tokenizer *tok, const known_text *k) {
     int32_t id = kt__tokenizer_find(tok, k->text, strlen(k->text));
     if (id < 0) return -1;

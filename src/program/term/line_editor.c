@@ -305,6 +305,9 @@ kt__line_editor *kt__line_editor_open(const char *const *words, size_t n) {
     el_set(editor->edit, EL_GETCFN, read_character);
     open_history(editor);
     bind_keys(editor->edit);
+    /* Carriage returns and newlines come as they were typed: pasted lines may end in both, which
+     * libedit's modes would turn into two of one kind. Enter is bound as either. */
+    el_set(editor->edit, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL);
     return editor;
 }
 
