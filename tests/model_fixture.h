@@ -47,6 +47,7 @@ typedef struct fixture_spec {
     float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
         parallel, layer_norm;
+    bool renamed;         /* GLM 4.5: the feed-forward's norm is post_attention_norm */
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
@@ -385,12 +386,12 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         if (s->all_bias || s->oai) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->oai) ADD("attn_sinks.weight", s->n_head, 1, false);
     feed_forward:
-        if (s->oai || gated) ADD("post_attention_norm.weight", s->d_model, 1, true);
+        if (s->oai || gated || s->renamed) ADD("post_attention_norm.weight", s->d_model, 1, true);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
         if (s->ff_every && !fixture_is_ff(s, i)) continue;
         if (s->both) ADD("ffn_norm", s->d_model, 1, true);
-        if (!s->no_pre_norm && !s->parallel && !s->oai && !gated && !s->both && !s->ff_every)
-            ADD("ffn_norm.weight", s->d_model, 1, true);
+        bool other = s->oai || gated || s->renamed || s->both || s->ff_every;
+        if (!s->no_pre_norm && !s->parallel && !other) ADD("ffn_norm.weight", s->d_model, 1, true);
         if (fixture_has_experts(s, i)) {
             fixture_add_experts(s, list, &n, i);
             if (!s->branches) continue;

@@ -191,7 +191,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     if (llama4 && s->window >= 0) rotated = layer % 4 != 3;
     for (int i = 0; i < s->n_head + (shares ? 0 : n_kv); i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
-        bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
+        bool late = is_arch(s, "hunyuan-dense", "hunyuan-moe");
         if (late) rotate(head, hd, pos, 10000.0, neox);
         if (s->qk_norm)
             norm(head,
@@ -720,7 +720,7 @@ static inline void plain_layer(const plain *p, int layer, int pos, double *x) {
     if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
     for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     if (s->ff_every) return;
-    bool renamed = s->oai || (s->state_dim && !s->state_rows);
+    bool renamed = s->renamed || s->oai || (s->state_dim && !s->state_rows);
     const char *ffn_norm = s->both   ? "ffn_norm"
                            : renamed ? "post_attention_norm.weight"
                                      : "ffn_norm.weight";

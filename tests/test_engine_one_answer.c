@@ -62,6 +62,8 @@ static const fixture fixtures[] = {
     {"tiny-phi4", "q4_k_m"},
     {"tiny-qwen3moe", "q4_k_m"},
     {"tiny-qwen3moe", "f16"},
+    {"tiny-glm4moe", "q4_k_m"},
+    {"tiny-hunyuan-moe", "q8_0"},
     {"tiny-qwen2moe", "q4_k_m"},
     {"tiny-qwen2moe", "q8_0"},
     {"tiny-olmoe", "q6_k"},

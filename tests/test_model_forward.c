@@ -806,6 +806,91 @@ static const fixture_spec specs[] = {
      .n_group = 4,
      .n_group_used = 2,
      .n_mtp = 1},
+    {.arch = "qwen2vl",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qkv_bias = true},
+    {.arch = "qwen3vl",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qk_norm = true},
+    {.arch = "qwen3vlmoe",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .n_expert = 7,
+     .n_used = 3,
+     .ff_expert = 40,
+     .qk_norm = true},
+    {.arch = "hunyuan-moe",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .n_expert = 7,
+     .n_used = 3,
+     .ff_expert = 40,
+     .ff_shared = 40,
+     .shared_whole = true,
+     .qk_norm = true},
+    {.arch = "glm4moe", /* the larger size: with norms of heads, without biases */
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .n_expert = 7,
+     .n_used = 3,
+     .ff_expert = 40,
+     .ff_shared = 40,
+     .shared_whole = true,
+     .gating = 2,
+     .pick_bias = true,
+     .shares_normed = true,
+     .dense_lead = 1,
+     .renamed = true,
+     .n_rot = 10,
+     .qk_norm = true},
+    {.arch = "glm4moe",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .n_expert = 7,
+     .n_used = 3,
+     .ff_expert = 40,
+     .ff_shared = 40,
+     .shared_whole = true,
+     .gating = 2,
+     .pick_bias = true,
+     .shares_normed = true,
+     .dense_lead = 1,
+     .renamed = true,
+     .n_rot = 10,
+     .qkv_bias = true,
+     .n_mtp = 1},
 };
 
 /* ---- the library ---- */
@@ -1179,13 +1264,15 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         {"output_norm.bias", 3, KT_E_UNSUPPORTED, "no place"},
         {"output.bias", 3, KT_E_FORMAT, "shape"},
         {"blk.0.attn_rot_embd.weight", 3, KT_OK, NULL},
-        {"", 4, KT_E_UNSUPPORTED, " madeup"}, /* the list is arch.def's */
+        {"unheard-of", 4, KT_E_UNSUPPORTED, "is not supported; docs/MODELS.md"},
+        {"mmproj", 7, KT_E_UNSUPPORTED, "the model's own file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture_spec s = specs[0];
         kt_error err;
         lib l;
         if (cases[i].how == 4) s.arch = "unheard-of";
+        if (cases[i].how == 7) s.arch = "clip";
         if (cases[i].how == 6) {
             s.arch = "gemma3";
             s.n_pattern = 1;
@@ -1544,7 +1631,7 @@ static void test_rope_scaling(void **state) {
 }
 
 int main(void) {
-    enum { N = sizeof specs / sizeof specs[0], N_MTP = 4 };
+    enum { N = sizeof specs / sizeof specs[0], N_MTP = 5 };
     int n_mtp = 0;
     struct CMUnitTest tests[N + 11 + N_MTP] = {
         [N + 8] = cmocka_unit_test(test_an_assistant_is_right),

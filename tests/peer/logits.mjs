@@ -86,7 +86,7 @@ function longSequences(vocab, lengths) {
 // Two experts whose logits are nearly the same change places by either engine's rounding, and a sequence where that
 // happens is as far off as one expert's output: of models with experts, half of the sequences are held to the bound, and
 // the best token of those that keep it.
-const routed = ["tiny-gemma4-a", "tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss", "tiny-qwen35moe",
+const routed = ["tiny-gemma4-a", "tiny-qwen3moe", "tiny-qwen3vlmoe", "tiny-glm4moe", "tiny-hunyuan-moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss", "tiny-qwen35moe",
     "tiny-lfm2moe", "tiny-granitemoe", "tiny-ernie45moe", "tiny-llama4", "tiny-qwen3next", "tiny-granitehybrid", "tiny-nemotronhmoe",
     "tiny-deepseek2", "tiny-deepseek2-lite"];
 
@@ -168,6 +168,7 @@ const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "ti
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
     "tiny-olmo3": 2000, "tiny-command-r": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
     "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000,
+    "tiny-qwen2vl": 2000, "tiny-qwen3vl": 600, "tiny-qwen3vlmoe": 600, "tiny-glm4moe": 2000, "tiny-hunyuan-moe": 2000,
     "tiny-lfm2": 2000, "tiny-qwen35": 2000, "tiny-qwen35moe": 2000,
     "tiny-lfm2moe": 2000, "tiny-granitemoe": 2000, "tiny-ernie45moe": 512, "tiny-llama4": 2000, "tiny-qwen3next": 2000,
     "tiny-granitehybrid": 2000, "tiny-granitehybrid-dense": 2000, "tiny-nemotronh": 2000, "tiny-nemotronhmoe": 2000,

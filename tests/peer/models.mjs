@@ -47,6 +47,8 @@ const models = {
     llama: ["Llama 3.x, SmolLM2, Mistral 7B", "tiny-llama3", "llama-3.2-1b", "JSON"],
     qwen2: ["Qwen2.5", "tiny-qwen2", "qwen2.5-0.5b", "JSON in tags"],
     qwen3: ["Qwen3 0.6B to 32B", "tiny-qwen3", "qwen3-0.6b", "JSON in tags"],
+    qwen2vl: ["Qwen2-VL, Qwen2.5-VL (text)", "tiny-qwen2vl", "qwen2.5-vl-3b", "JSON in tags"],
+    qwen3vl: ["Qwen3-VL 2B to 32B (text)", "tiny-qwen3vl", "qwen3-vl-2b", "JSON in tags"],
     gemma2: ["Gemma 2", "tiny-gemma2", "gemma-2-2b", "-"],
     gemma3: ["Gemma 3", "tiny-gemma3", "gemma-3-1b", "-"],
     gemma3n: ["Gemma 3n E2B, E4B", "tiny-gemma3n", "gemma-3n-e2b", "-"],
@@ -65,6 +67,9 @@ const models = {
     smollm3: ["SmolLM3 3B", "tiny-smollm3", "smollm3-3b", "JSON in tags"],
     qwen2moe: ["Qwen1.5-MoE, Qwen2-57B", "tiny-qwen2moe", "qwen1.5-moe-a2.7b", "JSON in tags"],
     qwen3moe: ["Qwen3-30B-A3B, Coder-30B", "tiny-qwen3moe", "qwen3-30b-a3b", "JSON or XML in tags"],
+    qwen3vlmoe: ["Qwen3-VL-30B-A3B (text)", "tiny-qwen3vlmoe", "qwen3-vl-30b-a3b", "JSON in tags"],
+    glm4moe: ["GLM-4.5-Air, GLM-4.5 to 4.7", "tiny-glm4moe", "glm-4.5-air", "tags"],
+    "hunyuan-moe": ["Hunyuan-A13B", "tiny-hunyuan-moe", "hunyuan-a13b", "JSON"],
     olmoe: ["OLMoE 1B-7B", "tiny-olmoe", "olmoe-1b-7b", "-"],
     "gpt-oss": ["gpt-oss 20B", "tiny-gpt-oss", "gpt-oss-20b", "harmony"],
     granitemoe: ["Granite 3.x MoE", "tiny-granitemoe", "granite-3.1-1b-a400m", "JSON list"],
@@ -84,9 +89,9 @@ const models = {
     "falcon-h1": ["Falcon H1", "tiny-falconh1", "falcon-h1-0.5b", "JSON in tags"],
 };
 // Geometries of more than about 5 GiB at Q4_K_M: --speed takes one turn of them, and none of those beyond 24 GiB of memory.
-const large = ["glm-4-9b", "aya-expanse-8b", "command-r7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "gpt-oss-20b", "ernie-4.5-21b-a3b", "glm-4.7-flash",
+const large = ["glm-4-9b", "aya-expanse-8b", "command-r7b", "qwen3-30b-a3b", "qwen3-vl-30b-a3b", "qwen1.5-moe-a2.7b", "gpt-oss-20b", "ernie-4.5-21b-a3b", "glm-4.7-flash",
     "nemotron-nano-9b-v2", "nemotron-3-nano-30b-a3b"];
-const tooLarge = ["qwen3-next-80b-a3b", "llama-4-scout"];
+const tooLarge = ["glm-4.5-air", "hunyuan-a13b", "qwen3-next-80b-a3b", "llama-4-scout"];
 
 const encoders = [
     ["bert", "all-MiniLM, bge, e5, mxbai; rerankers"],

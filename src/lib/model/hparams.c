@@ -28,15 +28,6 @@ typedef struct first_name {
 } first_name;
 static const first_name first_names[] = {{"gemma4_assistant", "gemma4-assistant"}};
 
-const char *kt__arch_list(void) {
-#define X(name, features, period, base) " " #name
-    static const char list[] =
-#include "model/arch.def"
-        ;
-#undef X
-    return list + 1; /* after the first space */
-}
-
 kt__features kt__arch_features(const char *arch) {
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
         if (strcmp(archs[i].name, arch) == 0) return archs[i].features;
@@ -48,9 +39,17 @@ static bool is_name(kt__str name, const char *of) {
 }
 
 static kt_status refuse_arch(const kt__gguf *gguf, kt__str name, kt_error *err) {
+    if (is_name(name, "clip"))
+        return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
+                           "%s is the part of a model that sees pictures (an mmproj file), not a "
+                           "language model: give the model's own file, which answers texts without "
+                           "it; pictures are not supported",
+                           kt__gguf_path(gguf));
     return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
-                       "%s: architecture '%.*s' is not one of: %s", kt__gguf_path(gguf),
-                       (int)(name.len < 64 ? name.len : 64), name.s, kt__arch_list());
+                       "%s: the architecture '%.*s' is not supported; docs/MODELS.md lists the %zu "
+                       "that are",
+                       kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
+                       sizeof archs / sizeof archs[0]);
 }
 
 /* prefix: of its keys */
@@ -73,7 +72,7 @@ static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, const cha
 
 static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) {
     hp->n_layer = (int)kt__key_int(r, "block_count", true, 0, 1, KT__MAX_LAYERS);
-    if (hp->features & (KT__F_DELTA | KT__F_LATENT) && r->status == KT_OK)
+    if (hp->features & (KT__F_DELTA | KT__F_LATENT | KT__F_FREE_CHOICE) && r->status == KT_OK)
         hp->n_mtp = (int)kt__key_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
     hp->n_layer -= hp->n_mtp;
     int most = hp->n_mtp ? KT__MAX_COL / 2 : KT__MAX_COL; /* a block's pairs are two rows long */
@@ -98,6 +97,12 @@ static void read_sizes(kt__key_reader *r, const arch_row *arch, kt__hparams *hp)
     hp->head_dim_v = (int)kt__key_int(r, "attention.value_length", false, width, 1,
                                       KT__MAX_HEAD_DIM);
     kt__hparams_read_local(r, hp);
+}
+
+/* GLM 4.5 norms its heads in its larger size alone, and no key says it. */
+static void look_for_head_norms(const kt__gguf *gguf, kt__hparams *hp) {
+    if (hp->features & KT__F_MAY_QK_NORM && !kt__gguf_find_tensor(gguf, "blk.0.attn_q_norm.weight"))
+        hp->features &= ~KT__F_QK_NORM;
 }
 
 static void check_heads(kt__key_reader *r, const kt__hparams *hp, const kt__layer_sizes *of) {
@@ -152,9 +157,10 @@ static void read_rope_kind(kt__key_reader *r, kt__rope_params *rope) {
         kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
 }
 
-/* Sections give a vision model's text positions of several axes. */
+/* Sections give a vision model's text positions of several axes. Where the pairs are those of a
+ * rotation without them, they change nothing for a text, whose positions are the same on each. */
 static void refuse_sections(kt__key_reader *r, const kt__hparams *hp) {
-    if (hp->features & KT__F_DELTA) return; /* a text's positions are the same on each axis */
+    if (hp->features & (KT__F_DELTA | KT__F_AXES)) return;
     if (r->status != KT_OK || !kt__gguf_find(r->gguf, kt__key_of(r, "rope.dimension_sections")))
         return;
     r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, r->key, UINT64_MAX,
@@ -353,6 +359,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     *out = (kt__hparams){.arch = arch->name, .features = arch->features};
     kt__key_reader r = {.gguf = gguf, .prefix = prefix, .err = err};
     read_sizes(&r, arch, out);
+    look_for_head_norms(gguf, out);
     kt__hparams_read_latent(&r, out);
     kt__hparams_read_streams(&r, out);
     check_sizes(&r, out);

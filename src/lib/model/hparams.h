@@ -26,7 +26,5 @@ int kt__hparams_kv_source(const kt__hparams *hp, int layer);
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer);
 /* What arch.def says of an architecture, without what a file adds; 0 for one that it does not have. */
 kt__features kt__arch_features(const char *arch);
-/* The architectures with spaces between them, for messages. */
-const char *kt__arch_list(void);
 
 #endif

@@ -65,7 +65,8 @@ static int64_t unsaid_gating(const kt__key_reader *r, const kt__hparams *hp) {
     const kt__gguf_kv *tokens = kt__gguf_find(r->gguf, "tokenizer.ggml.tokens");
     bool glm = hp->features & KT__F_LATENT && (hp->n_layer == 47 || hp->n_layer == 48) && tokens &&
                tokens->count == 154880;
-    return glm || hp->features & KT__F_ONE_PART ? GATING_SIGMOID : GATING_SOFTMAX;
+    bool always = hp->features & (KT__F_ONE_PART | KT__F_MAY_QK_NORM); /* Nemotron H, GLM 4.5 */
+    return glm || always ? GATING_SIGMOID : GATING_SOFTMAX;
 }
 
 static void read_free_choice(kt__key_reader *r, kt__hparams *hp) {

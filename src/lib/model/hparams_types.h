@@ -103,7 +103,11 @@ typedef uint64_t kt__features;
     (UINT64_C(1) << 57) /* of a block after the layers, which proposes tokens: it reads pairs */
 #define KT__F_ASSISTANT \
     (UINT64_C(1) << 58) /* it proposes another model's tokens, whose keys and values it reads */
-#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
+#define KT__F_AXES \
+    (UINT64_C(1)   \
+     << 59) /* a picture's positions have several axes, on which a text's are the same */
+#define KT__F_MAY_QK_NORM (UINT64_C(1) << 60) /* with QK_NORM: where the file has its tensors */
+#define KT__F_NEVER (UINT64_C(1) << 63)       /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,

@@ -258,11 +258,14 @@ static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
     case KT__SLOT_ROUTER_BIAS:
     case KT__SLOT_UP_EXPS_BIAS:
     case KT__SLOT_DOWN_EXPS_BIAS:
-        return ps->biases && !(kt__arch_features(ps->arch) & KT__F_PLAIN_FF);
+        return ps->biases && !(kt__arch_features(ps->arch) & (KT__F_PLAIN_FF | KT__F_MAY_QK_NORM));
     case KT__SLOT_GATE_UP_EXPS:
     case KT__SLOT_GATE_UP_EXPS_BIAS:
     case KT__SLOT_MAMBA_NORM_BOTH: return false;
-    default: return ps->biases;
+    case KT__SLOT_ATTN_Q_BIAS:
+    case KT__SLOT_ATTN_K_BIAS:
+    case KT__SLOT_ATTN_V_BIAS: return ps->biases;
+    default: return ps->biases && !(kt__arch_features(ps->arch) & KT__F_MAY_QK_NORM);
     }
 }
 
@@ -484,7 +487,9 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (!ps->n_expert) return;
     put_u32(k, "expert_count", ps->n_expert);
     put_u32(k, "expert_used_count", ps->n_expert_used);
-    if (ps->ff_expert != ps->d_ff || k->features & KT__F_CLAMPED || ps->ff_layers)
+    kt__features rotated = k->features & (KT__F_NORM_ROTATED | KT__F_HEADS_NORMED);
+    bool hunyuan = rotated == KT__F_NORM_ROTATED;
+    if (ps->ff_expert != ps->d_ff || k->features & KT__F_CLAMPED || ps->ff_layers || hunyuan)
         put_u32(k, "expert_feed_forward_length", ps->ff_expert);
     if (ps->ff_shared) put_u32(k, "expert_shared_feed_forward_length", ps->ff_shared);
     if (ps->ff_shared && k->features & KT__F_SHARED_WHOLE)
@@ -582,10 +587,12 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     }
     if (ps->state_rows) put_states(k, ps, ps->state_rows);
     if (ps->attention_layers && !ps->state_rows) put_u32(k, "shortconv.l_cache", ps->conv_width);
-    if (!ps->attention_every) return;
-    int half = ps->n_rot / 2;
+    bool axes = k->features & KT__F_AXES && !(k->features & KT__F_MAY_QK_NORM);
+    if (!axes && !ps->attention_every) return;
+    int half = (ps->n_rot ? ps->n_rot : ps->head_dim) / 2;
     const int32_t sections[] = {(half + 2) / 3, (half + 1) / 3, half / 3, 0};
     kt__gguf_put_i32s(k->w, arch_key(k, "rope.dimension_sections"), sections, 4);
+    if (axes) return;
     put_states(k, ps, ps->state_dim);
     put_u32(k, "full_attention_interval", ps->attention_every);
 }
