@@ -83,7 +83,6 @@ static void test_an_unknown_architecture_is_refused(void **state) {
     assert_int_equal(kt__synth_plan_make(&other, kt__recipe_find("q8_0"), 1, 0, &plan, &err),
                      KT_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "unheard-of"));
-    assert_non_null(strstr(err.message, "madeup")); /* among those that there are */
     kt__synth_plan_free(&plan);
 }
 

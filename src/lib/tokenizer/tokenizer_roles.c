@@ -1,4 +1,5 @@
-/* Special ids: from the file, else by the texts that published vocabularies use. */
+/* Special ids: from the file, else by the texts that published vocabularies use; and which tokens
+ * are looked for in texts. */
 #include "tokenizer/tokenizer_load.h"
 
 #include <stdlib.h>
@@ -77,22 +78,6 @@ static bool is_control_like(const kt__tokenizer *tok, int32_t id) {
  * text. */
 static bool is_unmistakable(const char *text) {
     return text[0] == '<' && text[1] != '/' && strchr(text, '|') != NULL;
-}
-
-bool kt__tok_is_turn_mark(kt__str text) {
-    static const char *const marks[] = {"<start_of_turn>", "<end_of_turn>",   "[INST]",
-                                        "[/INST]",         "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
-    static const char *const begins[] = {"<|", "<｜", "[|"}, *const ends[] = {"|>", "｜>", "|]"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (kt__tok_equals(text, marks[i])) return true;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        size_t n = strlen(begins[i]);
-        bool closed = text.len > n && text.s[text.len - 1] == ends[i][n - 1];
-        if (closed &&
-            (memcmp(text.s, begins[i], n) == 0 || memcmp(text.s + text.len - n, ends[i], n) == 0))
-            return true;
-    }
-    return false;
 }
 
 static int32_t find_known(kt__tokenizer *tok, const known_text *k) {
@@ -240,4 +225,77 @@ kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_e
     qsort(tok->eog, tok->n_eog, sizeof *tok->eog, compare_ids);
     choose_ends(tok, src);
     return KT_OK;
+}
+
+/* ---- special tokens in texts ---- */
+
+bool kt__tok_is_phi3(const kt__tokenizer *tok, const kt__tok_source *src) {
+    return tok->spm && kt__tok_equals(src->arch, "phi3");
+}
+
+/* Phi-3's chat tokens take the white space that follows them, which files of other converters do not
+ * say. */
+static void strip_as_phi3(const kt__tokenizer *tok, const kt__tok_source *src, uint8_t *strips) {
+    static const char *const not_those[] = {"<|endoftext|>", "<s>", "<unk>"};
+    if (!kt__tok_is_phi3(tok, src) || src->rstrip_kv || src->strips) return;
+    for (size_t i = 0; i < tok->n_vocab; i++) {
+        bool other = false;
+        for (size_t k = 0; k < sizeof not_those / sizeof *not_those; k++)
+            other = other || kt__tok_equals(kt__tok_source_token(src, i), not_those[k]);
+        if (!other) strips[i] |= KT__TOK_RSTRIP;
+    }
+}
+
+static kt_status add_strips(const kt__tokenizer *tok, const kt__tok_source *src,
+                            const kt__gguf_kv *kv, uint8_t flag, uint8_t *strips, kt_error *err) {
+    for (size_t i = 0; kv && i < kv->count; i++) {
+        int64_t id = kt__gguf_array_i64(kv, i);
+        if (id < 0 || (uint64_t)id >= tok->n_vocab)
+            return kt__fail_at(err, KT_E_FORMAT, src->path, kv->file_offset,
+                               "kentang.%sstrip_ids[%zu] is %lld, which is no id of the %zu tokens",
+                               flag == KT__TOK_LSTRIP ? "l" : "r", i, (long long)id, tok->n_vocab);
+        strips[id] |= flag;
+    }
+    return KT_OK;
+}
+
+/* strips[n_vocab], zeroed */
+static kt_status find_strips(const kt__tokenizer *tok, const kt__tok_source *src, uint8_t *strips,
+                             kt_error *err) {
+    kt_status status;
+    if (src->strips) memcpy(strips, src->strips, tok->n_vocab);
+    strip_as_phi3(tok, src, strips);
+    KT__TRY(add_strips(tok, src, src->lstrip_kv, KT__TOK_LSTRIP, strips, err));
+    KT__TRY(add_strips(tok, src, src->rstrip_kv, KT__TOK_RSTRIP, strips, err));
+out:
+    return status;
+}
+
+kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    kt_status status = KT_OK;
+    size_t n = 0;
+    for (size_t i = 0; i < tok->n_vocab; i++) n += kt__tok_is_special(tok, i);
+    kt__special_item *items = kt__calloc(n, sizeof *items);
+    uint8_t *strips = kt__calloc(tok->n_vocab, 1);
+    if (!items || !strips) KT__TRY(kt__fail_nomem(err, "special tokens", n * sizeof *items));
+    KT__TRY(find_strips(tok, src, strips, err));
+    n = 0;
+    for (size_t i = 0; i < tok->n_vocab; i++) {
+        kt__str text = kt__tok_source_token(src, i);
+        if (!kt__tok_is_special(tok, i) || text.len == 0) continue;
+        if (text.len > KT__SPECIAL_MAX_BYTES)
+            KT__TRY(kt__fail_at(err, KT_E_LIMIT, src->path, UINT64_MAX,
+                                "tokenizer.ggml.tokens[%zu] is a special token of %zu bytes; at "
+                                "most %d are supported",
+                                i, text.len, KT__SPECIAL_MAX_BYTES));
+        bool marks = kt__tok_is_turn_mark(text) || kt__tokenizer_is_eog(tok, (int32_t)i) ||
+                     tok->role_ids[KT__ROLE_BOS] == (int32_t)i;
+        bool always = kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED && !marks;
+        items[n++] = (kt__special_item){text.s, text.len, (int32_t)i, always, strips[i]};
+    }
+    status = kt__special_new(items, n, &tok->special, err);
+out:
+    kt__free(items);
+    kt__free(strips);
+    return status;
 }
