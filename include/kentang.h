@@ -97,6 +97,8 @@ typedef struct kt_error {
     uint64_t offset;   /* byte offset in `where`; UINT64_MAX: none */
     int64_t retry_ms;  /* KT_E_BUSY, and KT_E_STATE of a lost process: when to try again; KT_E_DEADLINE: the predicted
                         * time; else 0 */
+    int64_t n_tokens;  /* KT_E_CONTEXT_FULL of a prompt: its tokens, or as many as are certain; else 0 */
+    int64_t n_ctx;     /* and how many may be; else 0 */
     char where[160];   /* the file, key, tensor or JSON path at fault; may be empty */
     char message[480]; /* what happened and what to do, one sentence or two */
 } kt_error;

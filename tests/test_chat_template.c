@@ -403,12 +403,46 @@ static void test_begun_answers(void **state) {
     kt__chat_template_free(tmpl);
 }
 
+/* Only with extras, and only where nothing else sets them. */
+static void test_extras(void **state) {
+    (void)state;
+    static const char source[] =
+        "{{ date_string or 'none' }};{{ datetime or 'none' }};{{ functions or 'none' }}"
+        "{{ messages[0].content }}";
+    static const char plain[] = "[{\"role\":\"user\",\"content\":\"u\"}]";
+    const struct {
+        bool extras;
+        const char *json, *want;
+    } cases[] = {
+        {false, plain, "none;none;noneu"},
+        {true, plain, "01 Jan 1970;Jan 01 1970;noneu"},
+        {true, "{\"tools\":[{\"a\":1}],\"messages\":[{\"role\":\"user\",\"content\":\"u\"}]}",
+         "01 Jan 1970;Jan 01 1970;[{\"a\": 1}]u"},
+        {true,
+         "{\"date_string\":\"d\",\"functions\":\"f\",\"messages\":[{\"role\":\"user\",\"content\":\"u\"}]}",
+         "d;Jan 01 1970;fu"},
+    };
+    kt__chat_template *tmpl = parse(source);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__chat_params with = params;
+        kt__chat_out out = {0};
+        with.extras = cases[i].extras;
+        assert_int_equal(
+            kt__chat_render_json(tmpl, cases[i].json, strlen(cases[i].json), &with, &out, NULL),
+            KT_OK);
+        assert_string_equal(out.text, cases[i].want);
+        kt__chat_out_free(&out);
+    }
+    kt__chat_template_free(tmpl);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_origin),
         cmocka_unit_test(test_system_is_merged),
         cmocka_unit_test(test_conversations_are_mended),
         cmocka_unit_test(test_begun_answers),
+        cmocka_unit_test(test_extras),
         cmocka_unit_test(test_parts_only),
         cmocka_unit_test(test_null_content),
         cmocka_unit_test(test_lost_text),

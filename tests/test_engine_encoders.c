@@ -194,7 +194,7 @@ static void test_refusals(void **state) {
     r.n_ids = 3;
     expect(kt_engine_submit(w.engine, &r, &req, &err), KT_E_UNSUPPORTED, &err, "encoder");
     expect(kt_embed(w.engine, ids, 600, KT_POOLING_MODEL, true, out, &err), KT_E_CONTEXT_FULL, &err,
-           "600 tokens exceeds the available context size of 512");
+           "600 tokens is too large: it exceeds the available context size of 512");
     expect(kt_embed(w.engine, ids, 6, KT_POOLING_RANK, true, out, &err), KT_E_UNSUPPORTED, &err,
            "no reranker");
     expect(kt_tokenize_pair(w.model, "a", 1, "b", 1, &pair, &n, &pair_from, &err), KT_E_UNSUPPORTED,

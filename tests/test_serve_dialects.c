@@ -340,6 +340,9 @@ static void test_shorten(void **state) {
     reply *r = post(&w, "/v1/chat/completions", body);
     assert_int_equal(r->status, 400);
     assert_non_null(strstr(r->body, "context_length_exceeded"));
+    assert_non_null(strstr(r->body, "\"type\":\"exceed_context_size_error\""));
+    assert_non_null(strstr(r->body, "\"n_ctx\":1024}"));
+    assert_non_null(strstr(r->body, "\"n_prompt_tokens\":"));
     assert_non_null(strstr(r->body, "exceeds the available context size of 1024"));
     free(r);
     snprintf(body + end, sizeof body - end, ",\"shorten\":\"oldest_turns\"}");

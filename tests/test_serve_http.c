@@ -25,7 +25,8 @@ static void test_stream_framing(void **state) {
     unchunk(r);
     size_t len = strlen(r->body);
     assert_string_equal(r->body + len - 14, "data: [DONE]\n\n");
-    assert_non_null(strstr(r->body, "\"role\":\"assistant\""));
+    assert_non_null(
+        strstr(r->body, "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}"));
     assert_non_null(strstr(r->body, "\"index\":1"));
     assert_non_null(strstr(r->body, "\"finish_reason\":\"length\""));
     assert_non_null(strstr(r->body, "\"choices\":[],\"usage\":{\"prompt_tokens\""));

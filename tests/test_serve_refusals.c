@@ -43,8 +43,8 @@ static void test_foreign_pages(void **state) {
     }
     reply *r = ask(&w, "OPTIONS", "/v1/chat/completions",
                    "Origin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n", "");
-    assert_true(r->status == 403 || r->status == 405);
-    assert_null(strstr(r->text, "Access-Control-Allow"));
+    assert_int_equal(r->status, 200); /* and no origin in it, so that the browser sends nothing */
+    assert_null(strstr(r->text, "Access-Control"));
     free(r);
 }
 

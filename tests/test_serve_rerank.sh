@@ -23,7 +23,7 @@ printf '"the water"\n[2, 5, 3]\n' | "$kentang" embed tiny-bert.gguf --json >ids.
 grep -q -- '--output' said || fail "npy into a pipe: $(cat said)"
 printf '%0600d\n' 0 | sed 's/0/a b /g' >long
 "$kentang" embed tiny-bert.gguf <long >/dev/null 2>said && fail "a text over the context was taken"
-grep -q 'tokens exceeds the available context size of 512' said || fail "over the context: $(cat said)"
+grep -q 'it exceeds the available context size of 512' said || fail "over the context: $(cat said)"
 "$kentang" run -q -m tiny-bert.gguf -p hi >/dev/null 2>said && fail "an encoder generated"
 grep -q 'generates no text' said || fail "run with an encoder: $(cat said)"
 python3 - <<'PY' || fail "vectors"
@@ -92,6 +92,16 @@ for r, w in zip(most, found):
     assert r["document"]["text"] == texts[r["index"]] and "document" not in w
 assert body["usage"]["total_tokens"] > 0
 PY
+    post /rerank '{"query":"the water","texts":["the house","water is good","kentang [SEP] dan"],"return_text":true,"top_n":2}' >tei
+    python3 - <<'PY' || fail "$model as TEI ranks: $(cat tei)"
+import json
+tei = json.loads(open("tei").read().rsplit("\n", 1)[0])
+whole = json.loads(open("all").read().rsplit("\n", 1)[0])["results"]
+texts = ["the house", "water is good", "kentang [SEP] dan"]
+assert tei == [{"index": r["index"], "score": r["relevance_score"], "text": texts[r["index"]]} for r in whole[:2]]
+PY
+    refused /v1/rerank '{"query":"a","texts":[7]}' 400 'texts\[0\]: '
+    refused /v1/rerank '{"query":"a","texts":["b"],"return_text":1}' 400 'return_text: '
     refused /v1/embeddings '{"input":"a"}' 400 'reranker'
     refused /v1/rerank '{"query":"","documents":["a"]}' 400 'query: '
     refused /v1/rerank '{"query":"a","documents":[]}' 400 'documents: '

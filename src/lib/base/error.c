@@ -55,6 +55,14 @@ kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...) {
     return code;
 }
 
+kt_status kt__error_set_context(kt_error *err, size_t n_tokens, size_t n_ctx) {
+    if (err) {
+        err->n_tokens = (int64_t)n_tokens;
+        err->n_ctx = (int64_t)n_ctx;
+    }
+    return KT_E_CONTEXT_FULL;
+}
+
 kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t offset,
                       const char *fmt, ...) {
     if (err) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "jinja/jinja_eval.h"
+#include "jinja/jinja_names.h"
 #include "jinja/json.h"
 
 /* What a template makes of a user's text. */
@@ -136,6 +137,15 @@ static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) 
     return KT_OK;
 }
 
+static kt_status set_functions(kt__jx *x, const kt__jv *tools) {
+    static const kt__jargs none = {0};
+    kt__jv text;
+    if (!tools || tools->type != KT__J_LIST || !tools->u.l->n) return KT_OK;
+    KT__STEP(kt__jx_filter(x, KT__JF_tojson, *tools, &none, &text));
+    kt__jx_set(x, "functions", strlen("functions"), text);
+    return KT_OK;
+}
+
 /* Sets the members of a JSON object as variables; an array is the messages. */
 static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     kt__jv root;
@@ -144,6 +154,7 @@ static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     const kt__jv *messages = &root;
     if (root.type == KT__J_DICT) {
         messages = kt__jdict_find(root.u.d, "messages");
+        if (req->params->extras) KT__STEP(set_functions(x, kt__jdict_find(root.u.d, "tools")));
         for (size_t i = 0; i < root.u.d->n; i++) {
             const kt__jstr *name = root.u.d->items[i].key.u.s;
             kt__jx_set(x, name->data, name->len, root.u.d->items[i].val);
@@ -475,12 +486,31 @@ static kt_status set_token(kt__jx *x, const char *name, const char *token) {
     return KT_OK;
 }
 
+static kt_status set_date(kt__jx *x, const char *name, const char *format) {
+    kt__jv text, date;
+    const kt__jargs args = {.pos = &text, .n_pos = 1};
+    KT__STEP(text_value(x, format, strlen(format), true, &text));
+    KT__STEP(kt__jx_global(x, KT__JG_strftime_now, &args, &date));
+    kt__jx_set(x, name, strlen(name), date);
+    return KT_OK;
+}
+
+static kt_status set_extras(kt__jx *x) {
+    kt__jv none;
+    KT__STEP(set_date(x, "date_string", "%d %b %Y"));
+    KT__STEP(set_date(x, "datetime", "%b %d %Y"));
+    KT__STEP(text_value(x, "", 0, true, &none));
+    kt__jx_set(x, "functions", strlen("functions"), none);
+    return KT_OK;
+}
+
 static kt_status set_variables(attempt *a, const request *req, system_mode mode, bool parts) {
     kt__jx *x = &a->x;
     kt__jlist *messages;
     kt__jx_set(x, "tools", 5, kt__j_none());
     kt__jx_set(x, "documents", 9, kt__j_none());
     kt__jx_set(x, "add_generation_prompt", 21, kt__j_bool(req->params->add_generation_prompt));
+    if (req->params->extras) KT__STEP(set_extras(x));
     KT__STEP(extra_variables(x, req->params->vars));
     KT__STEP(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
     if (req->params->continue_last) KT__STEP(take_last(a, messages));

@@ -40,6 +40,10 @@ typedef struct kt__chat_params {
     const char *bos_token, *eos_token;
     /* for strftime_now: seconds since 1970 in local time; kt__chat_now_local() */
     int64_t now_local_s;
+    /* Variables that Llama's, functionary's and firefunction's templates read are there, unless something else sets
+     * them: date_string ("29 Nov 2026") and datetime ("Nov 29 2026"), the day of now_local_s, and functions, the
+     * tools as a JSON text, or "". Without it they are undefined, as in transformers. */
+    bool extras;
     bool add_generation_prompt;
     /* The last message, an assistant's after others, is how the answer begins: it is not rendered,
      * and its content is after the generation prompt, as data. Where that opens thoughts, those of

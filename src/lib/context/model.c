@@ -71,7 +71,8 @@ static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
 static void probe_style(kt_model *model) {
     const kt__chat_params params = {.bos_token = model->bos_text,
                                     .eos_token = model->eos_text,
-                                    .now_local_s = kt__chat_now_local()};
+                                    .now_local_s = kt__chat_now_local(),
+                                    .extras = true};
     kt__call_style_probe(model->chat, &params, &model->style);
 }
 

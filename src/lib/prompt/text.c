@@ -95,6 +95,7 @@ static kt__chat_params chat_params(const kt_model *model, unsigned flags, const 
         .bos_token = model->bos_text,
         .eos_token = model->eos_text,
         .now_local_s = kt__chat_now_local(),
+        .extras = true,
         .add_generation_prompt = goes_on || (flags & KT_CHAT_GENERATE),
         .continue_last = goes_on,
         .vars = vars,
@@ -154,21 +155,25 @@ kt_status kt_chat_render_json(const kt_model *model, const char *json, size_t js
 static kt_status check_bytes(const kt_model *model, size_t len, size_t most, kt_error *err) {
     size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
     if (!bytes || len / bytes <= most) return KT_OK;
-    return kt__fail(err, KT_E_CONTEXT_FULL,
-                    "a prompt of %zu bytes, which are %zu tokens or more, exceeds the available "
-                    "context size of %zu tokens: shorten it, or raise the context",
-                    len, len / bytes, most);
+    (void)kt__fail(
+        err, KT_E_CONTEXT_FULL,
+        "a prompt of %zu bytes, which are %zu tokens or more, is too large: it exceeds the "
+        "available context size of %zu tokens; shorten it, or raise the context",
+        len, len / bytes, most);
+    return kt__error_set_context(err, len / bytes, most);
 }
 
 /* What was encoded until now, or why not. */
 static kt_status take_ids(const kt_model *model, kt_status status, kt__ids *found, size_t most,
                           int32_t **ids, size_t *n_ids, kt_error *err) {
     status = still_there(model, status, err);
-    if (status == KT_E_LIMIT && most != SIZE_MAX)
-        status = kt__fail(err, KT_E_CONTEXT_FULL,
-                          "a prompt of more than %zu tokens exceeds the available context size "
-                          "of %zu tokens: shorten it, or raise the context",
-                          most, most);
+    if (status == KT_E_LIMIT && most != SIZE_MAX) {
+        (void)kt__fail(err, KT_E_CONTEXT_FULL,
+                       "a prompt of more than %zu tokens is too large: it exceeds the available "
+                       "context size of %zu tokens; shorten it, or raise the context",
+                       most, most);
+        status = kt__error_set_context(err, most + 1, most);
+    }
     if (status == KT_OK) {
         *ids = kt__ids_take(found, n_ids);
         if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);

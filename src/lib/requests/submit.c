@@ -80,16 +80,19 @@ static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, k
     if (n > n_ctx - n_pos) {
         char after[48] = "";
         if (n_pos) snprintf(after, sizeof after, " after %zu", n_pos);
-        return kt__fail(err, KT_E_CONTEXT_FULL,
-                        "a prompt of %zu tokens%s exceeds the available context size of %zu "
-                        "tokens: shorten it, or raise the context",
-                        n, after, n_ctx);
+        (void)kt__fail(
+            err, KT_E_CONTEXT_FULL,
+            "a prompt of %zu tokens%s is too large: it exceeds the available context size of "
+            "%zu tokens; shorten it, or raise the context",
+            n, after, n_ctx);
+        return kt__error_set_context(err, n_pos + n, n_ctx);
     }
     if ((int64_t)n > n_store) {
-        return kt__fail(err, KT_E_CONTEXT_FULL,
-                        "a prompt of %zu tokens does not fit the K/V budget of %lld positions: "
-                        "give more memory or shorten the prompt",
-                        n, (long long)n_store);
+        (void)kt__fail(err, KT_E_CONTEXT_FULL,
+                       "a prompt of %zu tokens does not fit the K/V budget of %lld positions: "
+                       "give more memory or shorten the prompt",
+                       n, (long long)n_store);
+        return kt__error_set_context(err, n, (size_t)n_store);
     }
     return KT_OK;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs llama.cpp's own test suite of its server against `kentang serve`: the folder tools/server/tests of its sources, unmodified.
 # usage: run.sh KENTANG FOLDER [pytest arguments]      environment: KT_SUITE_DATA, folder with stories260K.gguf (../shared/data/models)
+# With llama-server in place of KENTANG it says what llama-server itself passes here; KT_SUITE_SYNTH then names kentang, which makes models.
 # Only where models come from is ours: its models are on a hub, so a wrapper puts files that are here in place of --hf-repo and
 # --hf-file, and leaves every other option as the suite has it. Tests of pictures, of the router and of large models are left out,
 # as the suite does offline. Prints pytest's summary; the log of each test is in suite.log of the working folder.
@@ -18,8 +19,8 @@ mkdir -p "$work/models"
 }
 cp "$data/stories260K.gguf" "$work/models/stories.gguf"
 # made here: geometries of the suite's models with random weights, so texts that only trained weights give differ
-"$kentang" synth --preset tiny-bert "$work/models/bert.gguf" >/dev/null 2>&1
-"$kentang" synth --preset tiny-bert-reranker "$work/models/reranker.gguf" >/dev/null 2>&1
+"${KT_SUITE_SYNTH:-$kentang}" synth --preset tiny-bert "$work/models/bert.gguf" >/dev/null 2>&1
+"${KT_SUITE_SYNTH:-$kentang}" synth --preset tiny-bert-reranker "$work/models/reranker.gguf" >/dev/null 2>&1
 cat >"$work/llama-server" <<EOF
 #!/bin/sh
 exec python3 "$here/with_local_models.py" "$kentang" "$work/models" "\$@"

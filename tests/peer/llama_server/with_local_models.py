@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """with_local_models.py KENTANG FOLDER ARGUMENTS...: starts `KENTANG serve` with the arguments of llama-server, with files of FOLDER in
-place of models on a hub. Nothing else is changed or left out."""
+place of models on a hub. Nothing else is changed or left out. llama-server itself in place of KENTANG: the same, to see what it passes."""
 import os
 import sys
 
@@ -20,4 +20,5 @@ if name:
     if not found:
         sys.exit(f"no model here for{name}")
     out = ["-m", os.path.join(folder, found[0])] + out
-os.execv(kentang, [kentang, "serve", "--socket", "none", *out])
+ours = [] if os.path.basename(kentang) == "llama-server" else ["serve", "--socket", "none"]
+os.execv(kentang, [kentang, *ours, *out])

@@ -1,5 +1,5 @@
-/* Cohere's and Jina's rerank: how relevant each document is to a query. Each pair is a prompt of
- * the job. */
+/* Cohere's and Jina's rerank, and TEI's: how relevant each document is to a query. Each pair is a prompt
+ * of the job. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,8 @@ typedef struct ranking {
     const json_t **documents;
     size_t n, top_n;
     bool with_documents;
+    const char
+        *key; /* of the documents: "documents", or TEI's "texts", which is answered as TEI does */
     int64_t n_tokens;
 } ranking;
 
@@ -30,13 +32,16 @@ static const json_t *text_of(const json_t *document) {
 }
 
 static kt_status read_documents(kt__job *job, ranking *r, kt_error *err) {
-    json_t *list = json_object_get(job->request.json, "documents"), *v;
+    bool tei = !json_object_get(job->request.json, "documents") &&
+               json_object_get(job->request.json, "texts");
+    r->key = tei ? "texts" : "documents";
+    json_t *list = json_object_get(job->request.json, r->key), *v;
     size_t i, n = json_array_size(list);
     if (!n)
-        return kt__fail_at(err, KT_E_ARG, "documents", UINT64_MAX,
-                           "documents: expected an array of texts or of objects with \"text\"");
+        return kt__fail_at(err, KT_E_ARG, r->key, UINT64_MAX,
+                           "%s: expected an array of texts or of objects with \"text\"", r->key);
     if (n > KT__WIRE_MAX_PROMPTS)
-        return kt__fail_at(err, KT_E_LIMIT, "documents", UINT64_MAX, "documents: at most %d",
+        return kt__fail_at(err, KT_E_LIMIT, r->key, UINT64_MAX, "%s: at most %d", r->key,
                            (int)KT__WIRE_MAX_PROMPTS);
     r->documents = kt__arena_calloc(&job->arena, n, sizeof *r->documents);
     r->found = kt__arena_calloc(&job->arena, n, sizeof *r->found);
@@ -45,16 +50,27 @@ static kt_status read_documents(kt__job *job, ranking *r, kt_error *err) {
         r->documents[i] = text_of(v);
         r->found[i].index = i;
         if (!json_is_string(r->documents[i]))
-            return kt__fail_at(err, KT_E_ARG, "documents", UINT64_MAX,
-                               "documents[%zu]: expected a text or an object with \"text\"", i);
+            return kt__fail_at(err, KT_E_ARG, r->key, UINT64_MAX,
+                               "%s[%zu]: expected a text or an object with \"text\"", r->key, i);
     }
     r->n = r->top_n = n;
     return KT_OK;
 }
 
+static bool is_tei(const ranking *r) {
+    return !strcmp(r->key, "texts");
+}
+
+static kt_status read_flag(kt__job *job, const char *key, bool *out, kt_error *err) {
+    const json_t *v = json_object_get(job->request.json, key);
+    if (v && !json_is_null(v) && !json_is_boolean(v))
+        return kt__fail_at(err, KT_E_ARG, key, UINT64_MAX, "%s: expected true or false", key);
+    *out = json_is_true(v);
+    return KT_OK;
+}
+
 static kt_status read_options(kt__job *job, ranking *r, kt_error *err) {
     const json_t *top = json_object_get(job->request.json, "top_n");
-    const json_t *with = json_object_get(job->request.json, "return_documents");
     if (top && !json_is_null(top)) {
         json_int_t n = json_is_integer(top) ? json_integer_value(top) : 0;
         if (n < 1)
@@ -62,11 +78,7 @@ static kt_status read_options(kt__job *job, ranking *r, kt_error *err) {
                                "top_n: expected a whole number of at least 1");
         if ((uint64_t)n < r->top_n) r->top_n = (size_t)n;
     }
-    if (with && !json_is_null(with) && !json_is_boolean(with))
-        return kt__fail_at(err, KT_E_ARG, "return_documents", UINT64_MAX,
-                           "return_documents: expected true or false");
-    r->with_documents = json_is_true(with);
-    return KT_OK;
+    return read_flag(job, is_tei(r) ? "return_text" : "return_documents", &r->with_documents, err);
 }
 
 static kt_status read_body(kt__job *job, kt_error *err) {
@@ -144,23 +156,37 @@ static int better_first(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static void write_document(kt__buf *out, const json_t *text) {
+    kt__json_string(out, json_string_value(text), json_string_length(text), KT__JSON_PLAIN);
+}
+
 static void write_result(kt__job *job, const ranking *r, size_t i) {
     const ranked *one = &r->found[i];
-    (void)kt__buf_printf(&job->answer.out, "%s{\"index\":%zu,\"relevance_score\":%.9g",
-                         i ? "," : "", one->index, (double)one->score);
+    kt__buf *out = &job->answer.out;
+    (void)kt__buf_printf(out, "%s{\"index\":%zu,\"%s\":%.9g", i ? "," : "", one->index,
+                         is_tei(r) ? "score" : "relevance_score", (double)one->score);
     if (r->with_documents) {
-        (void)kt__buf_puts(&job->answer.out, ",\"document\":{\"text\":");
-        const json_t *text = r->documents[one->index];
-        kt__json_string(&job->answer.out, json_string_value(text), json_string_length(text),
-                        KT__JSON_PLAIN);
-        (void)kt__buf_putc(&job->answer.out, '}');
+        (void)kt__buf_puts(out, is_tei(r) ? ",\"text\":" : ",\"document\":{\"text\":");
+        write_document(out, r->documents[one->index]);
+        if (!is_tei(r)) (void)kt__buf_putc(out, '}');
     }
-    (void)kt__buf_putc(&job->answer.out, '}');
+    (void)kt__buf_putc(out, '}');
+}
+
+/* [{"index", "score"}]: nothing else is said. */
+static void write_tei(kt__job *job, const ranking *r) {
+    (void)kt__buf_putc(&job->answer.out, '[');
+    for (size_t i = 0; i < r->top_n; i++) write_result(job, r, i);
+    (void)kt__buf_putc(&job->answer.out, ']');
 }
 
 static void write_ranking(kt__job *job) {
     ranking *r = job->extra;
     qsort(r->found, r->n, sizeof *r->found, better_first);
+    if (is_tei(r)) {
+        write_tei(job, r);
+        return;
+    }
     (void)kt__buf_puts(&job->answer.out, "{\"object\":\"list\",\"model\":");
     kt__json_text(&job->answer.out, kt__served_name(job->model.served));
     (void)kt__buf_puts(&job->answer.out, ",\"results\":[");

@@ -57,14 +57,14 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
 enum MHD_Result kt__http_answer_preflight(kt__http_request *r) {
     struct MHD_Response *response = MHD_create_response_from_buffer(0, (char[]){""},
                                                                     MHD_RESPMEM_MUST_COPY);
-    if (response) {
+    if (response && r->cors) {
         kt__http_add_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
         kt__http_add_header(response, "Access-Control-Allow-Headers",
                             "Authorization, Content-Type, X-Api-Key, Anthropic-Version, "
                             "Anthropic-Beta, Anthropic-Dangerous-Direct-Browser-Access");
         kt__http_add_header(response, "Access-Control-Max-Age", "600");
     }
-    return kt__http_queue(r, response, 204, "text/plain");
+    return kt__http_queue(r, response, 200, "text/plain");
 }
 
 enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const char *type, char *data,

@@ -115,10 +115,18 @@ static int check_host(kt__http_request *r, refusal *why) {
     return say_why(why, 403, "this Host is not served here: add it to http.hosts if it should be");
 }
 
+/* A browser asks whether a page of another origin may send what it wants to send. It may where the answer names the
+ * origin, whatever else the answer is. */
+static bool is_preflight(const kt__http_request *r, const kt__http_head *head) {
+    return !strcmp(head->method, "OPTIONS") && header_of(r, "Origin") &&
+           header_of(r, "Access-Control-Request-Method");
+}
+
 static int check_origin(kt__http_request *r, refusal *why) {
     const char *origin = header_of(r, "Origin");
     if (origin) r->cors = kt__access_cors(r->settings->config, origin);
-    if (!origin || r->cors || kt__access_origin(r->settings->config, r->listens_at, origin))
+    if (!origin || r->cors || is_preflight(r, why->head) ||
+        kt__access_origin(r->settings->config, r->listens_at, origin))
         return 0;
     return say_why(why, 403,
                    "requests from pages of other origins are not answered: add the origin to "
@@ -242,12 +250,6 @@ static int check_length(kt__http_request *r, refusal *why) {
 static int check_stopping(kt__http_request *r, refusal *why) {
     if (!atomic_load(&r->shared->stopping) || (r->route->flags & KT__ROUTE_OPEN)) return 0;
     return say_why(why, 503, "the server is being stopped");
-}
-
-/* A browser asks whether a page of another origin may send what it wants to send. */
-static bool is_preflight(const kt__http_request *r, const kt__http_head *head) {
-    return r->cors && !strcmp(head->method, "OPTIONS") &&
-           header_of(r, "Access-Control-Request-Method");
 }
 
 bool kt__http_refuse(kt__http_request *r, const kt__http_head *head, enum MHD_Result *result) {

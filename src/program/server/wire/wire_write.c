@@ -306,9 +306,11 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
 static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
     (void)kt__buf_printf(out, "{\"index\":%d,\"delta\":{", (int)c->index);
     if (first) (void)kt__buf_puts(out, "\"role\":\"assistant\",");
-    if (c->len || first) {
+    if (c->len) {
         (void)kt__buf_puts(out, "\"content\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
+    } else if (first) { /* nothing was said yet, which an empty text would claim */
+        (void)kt__buf_puts(out, "\"content\":null");
     }
     write_reasoning(out, "reasoning_content", c);
     write_tool_calls(out, c, true);
@@ -370,7 +372,8 @@ void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
     (void)kt__buf_puts(out, "{\"error\":{\"message\":");
     kt__json_text(out, message);
     kt__json_member(out, "type",
-                    http == 401   ? "authentication_error"
+                    err->n_ctx    ? "exceed_context_size_error"
+                    : http == 401 ? "authentication_error"
                     : http == 429 ? "rate_limit_error"
                     : http >= 500 ? "server_error"
                                   : "invalid_request_error");
@@ -383,6 +386,9 @@ void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
     kt__json_member(out, "code",
                     err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
                                                    : kt_status_name(err->code));
+    if (err->n_ctx)
+        (void)kt__buf_printf(out, ",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld",
+                             (long long)err->n_tokens, (long long)err->n_ctx);
     (void)kt__buf_puts(out, "}}");
 }
 
