@@ -14,6 +14,9 @@ done
 
 printf 'the water\nkentang dan nasi\n\nthe house\n' >texts
 "$kentang" embed tiny-bert.gguf <texts >vectors.json || fail "embed"
+"$kentang" embed tiny-bert.gguf -f texts | cmp - vectors.json || fail "embed -f: other vectors"
+"$kentang" embed tiny-bert.gguf -f missing 2>said && fail "embed -f of no file"
+grep -q 'cannot open missing' said || fail "embed -f of no file: $(cat said)"
 "$kentang" embed tiny-bert.gguf --format f32 -o vectors.f32 <texts || fail "embed --format f32"
 "$kentang" embed tiny-bert.gguf --format npy -o vectors.npy <texts || fail "embed --format npy"
 "$kentang" embed tiny-bert.gguf --no-normalize <texts >raw.json || fail "embed --no-normalize"

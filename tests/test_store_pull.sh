@@ -292,6 +292,11 @@ grep -q '^story .*further name' "$dir/out" || fail "list: the further name"
 "$kentang" list --json | python3 -c 'import json, sys; assert len(json.load(sys.stdin)) == 4' || fail "list --json"
 "$kentang" show tale:1b >"$dir/out" || fail "show"
 grep -q "from .*registry/tale:1b" "$dir/out" || fail "show: $(cat "$dir/out")"
+path=$(sed -n 's/^path *//p' "$dir/out")
+"$kentang" show "$path" | grep -q '^name *tale/1b' || fail "show of a path in the folder of models"
+cp "$path" "$dir/elsewhere.gguf"
+"$kentang" show "$dir/elsewhere.gguf" >"$dir/out" || fail "show of a path"
+grep -q "^is *llama" "$dir/out" || fail "show of a path: $(cat "$dir/out")"
 for name in tale:1b tale story tale/1b hf:Owner/Repo-GGUF:q4_k_m Tale-q4_k_m; do
     "$kentang" run -q -m "$name" -n 4 --temp 0 -p Once >"$dir/out" 2>"$dir/err" || fail "run -m $name"
     "$kentang" run -q "$name" Once -n 4 --temp 0 >"$dir/out2" 2>"$dir/err" || fail "run $name"

@@ -17,7 +17,9 @@ def main():
         m = models.MODELS[name]
         folder, out = os.path.join(work, name), os.path.join(work, name + ".gguf")
         w, n_tokens = models.write(m, folder)
-        done = subprocess.run([kentang, "convert", folder, out, "--type", "f32"], capture_output=True, text=True)
+        # both places for the file's name, by turns
+        place = [folder, "-o", out] if len(name) % 2 else [folder, out]
+        done = subprocess.run([kentang, "convert", *place, "--type", "f32"], capture_output=True, text=True)
         if done.returncode:
             print(f"FAIL {name}: {done.stderr.strip()}")
             failed += 1

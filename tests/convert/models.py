@@ -48,6 +48,8 @@ MODELS = {
     "qwen2": spec("Qwen2ForCausalLM", "qwen2", tied=True, pre="qwen2", theta=1e6, pairs=True,
                   config={"use_sliding_window": False, "sliding_window": 32}),
     "qwen2-yarn": spec("Qwen2ForCausalLM", "qwen2", pre="qwen2", rope=YARN, dtype="F16"),
+    # the one matrix of both under the head's name
+    "qwen2-only-head": spec("Qwen2ForCausalLM", "qwen2", tied=True, pre="qwen2", theta=1e6, pairs=True, only_head=True),
     "qwen3": spec("Qwen3ForCausalLM", "qwen3", hd=64, heads=4, pre="qwen2", tied=True, stored_head=True,
                   drop=["rms_norm_eps"], config={"head_dim": 64}),
     "gemma2": spec("Gemma2ForCausalLM", "gemma2", hd=64, heads=4, tied=True, window=32, spm=(G, False, {"model", "json"}),
@@ -427,6 +429,8 @@ def weights(m, seed):
         w["lm_head.weight"] = matrix(rows, D, 3.0)
     elif m.get("stored_head"):
         w["lm_head.weight"] = w["model.embed_tokens.weight"]
+    if m.get("only_head"):
+        w["lm_head.weight"] = w.pop("model.embed_tokens.weight")
     if m.get("mtp"):
         mtp.add(m, w, matrix, vector, hybrid_weights)
     return {name: folders.rounded(a, m["dtype"]) for name, a in w.items()}
@@ -775,7 +779,8 @@ def states(m, w, ids, both=False):
     """Behind the last norm. both: attention in both directions."""
     m = {**m, "both": both}
     kind, gemma, eps = m["kind"], m["kind"].startswith("gemma"), m["eps"]
-    h = w["model.embeddings.weight" if kind == "nemotron" else "model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
+    table = "model.embeddings.weight" if kind == "nemotron" else "lm_head.weight" if m.get("only_head") else "model.embed_tokens.weight"
+    h = w[table][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
     _, embedding, residual, _ = m.get("scales", (0, 1.0, 1.0, 1.0))
     h = h * embedding * m["config"].get("embedding_multiplier", 1.0) if kind == "falconh1" else h * embedding
     for i in range(m.get("layers", LAYERS)):
@@ -824,7 +829,7 @@ def logits(m, w, ids):
     if m["kind"] in ("gemma3n", "gemma4", "mamba", "llama4"):
         return {"gemma3n": gemma3n, "gemma4": gemma4, "mamba": mamba, "llama4": llama4}[m["kind"]].logits(m, w, ids)
     w = bitnet.made(m, w) if m["kind"] == "bitnet" else w
-    head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
+    head = w["model.embed_tokens.weight" if m["tied"] and not m.get("only_head") else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]
     divisor = divisor / m["config"].get("lm_head_multiplier", 1.0)
     out = head @ states(m, w, ids)[-1] / divisor * m.get("logit_scale", 1.0)

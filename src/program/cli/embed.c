@@ -106,13 +106,19 @@ typedef struct embed_opts {
     int pooling; /* index of the choices below, which are those of kt_pooling, but NONE */
     int32_t n_dimensions;
     int format;
-    const char *out;
+    const char *in, *out; /* files; NULL: standard input and output */
 } embed_opts;
 
 static const kt_pooling poolings[] = {KT_POOLING_MODEL, KT_POOLING_MEAN, KT_POOLING_LAST,
                                       KT_POOLING_CLS};
 
 static const kt__opt table[] = {
+    {.name = "file",
+     .brief = "f",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(embed_opts, in),
+     .arg = "FILE",
+     .help = "the texts, instead of standard input"},
     {.name = "json",
      .kind = KT__OPT_ON,
      .at = offsetof(embed_opts, json_lines),
@@ -159,6 +165,7 @@ static const kt__opt table[] = {
 typedef struct embedder {
     const embed_opts *opts;
     kt__session *session;
+    FILE *in;
     vector_output *out;
     kt_request **waiting; /* a ring of [cap] */
     size_t cap, first, n;
@@ -297,7 +304,7 @@ static kt_status embed_lines(embedder *e, kt_error *err) {
     for (e->line = 1; status == KT_OK; e->line++) {
         char *line = NULL;
         size_t len = 0;
-        int got = kt__cli_read_line(stdin, MAX_LINE_BYTES, &line, &len, err);
+        int got = kt__cli_read_line(e->in, MAX_LINE_BYTES, &line, &len, err);
         if (got == 0) break;
         if (got < 0) return err->code;
         bool blank = strspn(line, " \t\r") == len;
@@ -338,10 +345,13 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
     if (opts->n_dimensions) n_dimensions = (size_t)opts->n_dimensions;
     embedder e = {.opts = opts,
                   .session = session,
+                  .in = stdin,
                   .cap = (size_t)session->engine_info.n_parallel * PER_LANE,
                   .n_dimensions = n_dimensions};
     kt_status status;
     KT__TRY(check_options(opts, session, &err));
+    if (opts->in) e.in = fopen(opts->in, "rb");
+    if (!e.in) KT__TRY(kt__fail(&err, KT_E_IO, "cannot open %s: %s", opts->in, strerror(errno)));
     e.waiting = kt__calloc(e.cap, sizeof(kt_request *));
     if (!e.waiting) KT__TRY(kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting));
     KT__TRY(open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err));
@@ -352,6 +362,7 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
 out:
     close_waiting(&e);
     close_output(e.out);
+    if (e.in && e.in != stdin) fclose(e.in);
     return status == KT_OK ? 0 : kt__cli_fail("embed", &err);
 }
 
@@ -369,7 +380,7 @@ static int embed_command(int argc, char **argv, kt__config *config) {
     };
     const kt__syntax syntax = {
         .command = "embed",
-        .usage = "[MODEL | -m MODEL] [OPTIONS] < TEXTS",
+        .usage = "[MODEL | -m MODEL] [OPTIONS] [-f FILE | < TEXTS]",
         .about = "Reads a text a line and writes its embedding, in the same order. Short texts are "
                  "computed\ntogether; a vector depends on its own text alone. With an encoder the "
                  "context is the\nmodel's own, and a longer text is refused.",

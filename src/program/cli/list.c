@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -198,6 +199,22 @@ static kt_status find_required(const cabinet *c, const char *name, const kt__she
                     name, c->shelf.root);
 }
 
+/* A model by the path of its file, which need not lie among the others. */
+static bool find_at_path(const cabinet *c, const char *path, kt__shelf_model *other,
+                         const kt__shelf_model **out) {
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    *out = kt__shelf_at(&c->shelf, path);
+    if (*out) return true;
+    *other = (kt__shelf_model){.name = (char *)(uintptr_t)path,
+                               .path = (char *)(uintptr_t)path,
+                               .n_files = 1,
+                               .bytes = (uint64_t)st.st_size,
+                               .used_s = st.st_atime};
+    *out = other;
+    return true;
+}
+
 static void print_origin(const kt__shelf_model *m) {
     char path[MAX_PATH + 64], day[32];
     json_error_t why;
@@ -235,7 +252,7 @@ static void show_model(const cabinet *c, const kt__shelf_model *m, kt_ctx *ctx) 
 
 int kt__cmd_show(int argc, char **argv) {
     const kt__syntax syntax = {.command = "show",
-                               .usage = "NAME",
+                               .usage = "NAME|FILE",
                                .about = "What a model is, where it lies and where it came from. "
                                         "`kentang inspect` looks into a file.",
                                .min_words = 1,
@@ -245,13 +262,14 @@ int kt__cmd_show(int argc, char **argv) {
     kt_ctx *ctx = NULL;
     kt_error err;
     kt_status status;
+    kt__shelf_model other;
     const kt__shelf_model *m;
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
     if (code >= 0) return code;
     KT__TRY(cabinet_open(&c, &err));
-    KT__TRY(find_required(&c, word, &m, &err));
+    if (!find_at_path(&c, word, &other, &m)) KT__TRY(find_required(&c, word, &m, &err));
     KT__TRY(open_reader(&ctx, &err));
     show_model(&c, m, ctx);
 out:

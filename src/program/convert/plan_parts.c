@@ -70,8 +70,8 @@ size_t kt__plan_prefix_len(const char *name) {
     return strlen(prefixes[k]);
 }
 
-kt_status kt__plan_find_source(const planner *p, const char *name, const kt__st_tensor **out,
-                               const kt__shard **shard) {
+static kt_status find_named(const planner *p, const char *name, const kt__st_tensor **out,
+                            const kt__shard **shard) {
     *out = NULL;
     for (int i = 0; i < N_PREFIXES; i++) {
         char full[MAX_NAME];
@@ -88,6 +88,15 @@ kt_status kt__plan_find_source(const planner *p, const char *name, const kt__st_
     return KT_OK;
 }
 
+/* A tied model has one matrix for both, which some folders store as its head alone. */
+kt_status kt__plan_find_source(const planner *p, const char *name, const kt__st_tensor **out,
+                               const kt__shard **shard) {
+    kt_status status = find_named(p, name, out, shard);
+    bool as_head = p->config->tied && strcmp(name, "embed_tokens.weight") == 0;
+    if (status != KT_OK || *out || !as_head) return status;
+    return find_named(p, "lm_head.weight", out, shard);
+}
+
 bool kt__plan_has_source(const planner *p, const char *name) {
     char full[MAX_NAME];
     const kt__shard *in;
@@ -100,6 +109,7 @@ bool kt__plan_has_source(const planner *p, const char *name) {
 
 kt_status kt__plan_same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
                                 const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
+    if ((*same = a == b)) return KT_OK;
     const kt__weight_source x = kt__plan_source_of(a, in_a), y = kt__plan_source_of(b, in_b);
     *same = a->type == b->type && a->end - a->begin == b->end - b->begin;
     return *same ? kt__weight_same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;

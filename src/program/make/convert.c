@@ -8,7 +8,7 @@
 #include "synth/write_options.h"
 
 struct convert_opts {
-    const char *type;
+    const char *type, *output;
     kt__write_opts write;
 };
 
@@ -18,6 +18,12 @@ static const kt__opt convert_table[] = {
      .at = offsetof(struct convert_opts, type),
      .arg = "NAME",
      .help = "type or recipe of the weights (default: as the source has them); the list is below"},
+    {.name = "output",
+     .brief = "o",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct convert_opts, output),
+     .arg = "FILE",
+     .help = "the GGUF file, instead of OUT.gguf after the folder"},
 };
 
 static int convert_folder(const struct convert_opts *opts, const kt__recipe *recipe,
@@ -45,14 +51,14 @@ int kt__cmd_convert(int argc, char **argv) {
         "Example: kentang convert ./Qwen2.5-1.5B-Instruct qwen.gguf --type q4_k_m\n");
     const kt__syntax syntax = {
         .command = "convert",
-        .usage = "[OPTIONS] FOLDER OUT.gguf",
+        .usage = "[OPTIONS] FOLDER (OUT.gguf | -o OUT.gguf)",
         .about =
             "Reads config.json, the safetensors files and the tokenizer of a Hugging Face\n"
             "folder, and writes one GGUF file. Nothing in the folder is run or changed; a file\n"
             "that is damaged or says what GGUF cannot express is refused by name.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
-        .min_words = 2,
+        .min_words = 1,
         .max_words = 2,
         .word = "FOLDER or OUT.gguf",
         .notes = notes};
@@ -60,6 +66,11 @@ int kt__cmd_convert(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code >= 0) return code;
+    if ((n_words == 2) == (opts.output != NULL))
+        return kt__cli_usage_error("convert",
+                                   opts.output ? "OUT.gguf is given twice: with -o and after FOLDER"
+                                               : "expected OUT.gguf after FOLDER, or -o OUT.gguf");
+    if (opts.output) words[1] = opts.output;
     const kt__recipe *recipe = opts.type ? kt__recipe_find(opts.type) : NULL;
     if (opts.type && !recipe) return kt__write_unknown_recipe("convert", opts.type);
     return convert_folder(&opts, recipe, words);
