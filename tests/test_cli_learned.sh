@@ -77,6 +77,11 @@ printf 'I lost the blue ladder.\nAnd now?\n' | "$kentang" run -i --plain --learn
 "$kentang" learn probe >"$dir/out" || fail "probe"
 grep -q "^notes used *[0-9]* of 20" "$dir/out" || fail "probe's result"
 grep -q "of 20 notes used" "$XDG_DATA_HOME"/kentang/learned/*/notes.probe || fail "probe's file"
+# a base model is judged as the server has it: with ChatML where its file has no chat template
+"$kentang" synth --preset tiny-llama --quant q8_0 "$dir/t.gguf" >/dev/null 2>&1
+LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.chat_templat0/' "$dir/t.gguf" >"$dir/base.gguf"
+"$kentang" learn probe -m "$dir/base.gguf" >"$dir/out" 2>"$dir/err" || fail "probe of a base model: $(cat "$dir/err")"
+grep -q "^notes used *[0-9]* of 20" "$dir/out" || fail "probe of a base model: $(cat "$dir/out")"
 "$kentang" learn edit fb_3 x 2>"$dir/err" && fail "a score is no correction"
 "$kentang" learn edit fb_2 "$right!" | grep -q "^fb_4, version " || fail "edit"
 "$kentang" learn entries | grep -q '^fb_4  ' || fail "the edited entry"

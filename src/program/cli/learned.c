@@ -309,6 +309,7 @@ out:
 static int learned_command(int argc, char **argv, kt__config *config) {
     learned_opts opts = {.session = {.config = config, .many = true}};
     config->parallel = 1;
+    config->chat_fallback = true; /* as the server that learns has it */
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
         kt__learn_opts_group(&opts.learn),
