@@ -252,11 +252,11 @@ typedef struct kt_model_params {
     bool vocab_only; /* false; no tensors needed: tokenizer and template only */
     /* false; dequantised weights and f32 activations: slow, for measuring accuracy. */
     bool exact;
-    /* false; products of 256 tokens and more by OpenBLAS, MKL, BLIS or Accelerate, of which the first
-     * is taken that is found at run time, and held at one thread in the whole process; quantised
-     * weights are dequantised for it. Answers are then not reproducible. KT_E_UNSUPPORTED where none
-     * is installed. */
+    /* false; products of 256 tokens and more by a BLAS that is found at run time, and held at one
+     * thread in the whole process; quantised weights are dequantised for it. Answers are then not
+     * reproducible. KT_E_UNSUPPORTED where none is installed. */
     bool blas;
+    const char *blas_library; /* "openblas", "mkl", "blis"; NULL: the first of them that is found */
     /* false; each query's scores as one row in f32, its softmax and the sum of all values, for
      * comparison with attention in parts of 256 positions (docs/NUMERICS.md): slow, and of keys and
      * values in f16 alone. Answers are reproducible, and differ in their last bits. */

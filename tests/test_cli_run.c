@@ -214,7 +214,11 @@ static void test_words_of_other_programs(void **state) {
         "run --temp 0 -q -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
         "run --temp 0 -q -p 'Hello\\nthere' -e",
         "run --temp 0 -q -ngl 99 -fa on --jinja --no-warmup -p 'Hello\nthere'",
-        "run --temp 0 -q -fa auto -p 'Hello\nthere'"};
+        "run --temp 0 -q -fa auto -p 'Hello\nthere'",
+        "run --temp 0 -q -p 'Hello\nthere' -fa",
+        "run --threads 10 --threads-batch 16 --batch-size 2048 --ubatch-size 512 -fa -C 0xFFFF "
+        "--temp 0 -q -p 'Hello\nthere'",
+        "run --temp 0 -q --no-blas -p 'Hello\nthere'"};
     process first = run_ok("run --temp 0 -p 'Hello\nthere'", NULL);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         process p = run_ok(same[i], NULL);
@@ -226,6 +230,7 @@ static void test_words_of_other_programs(void **state) {
     assert_non_null(strstr(p.err, "without effect here: -ngl --jinja\n"));
     cli_free(&p);
     cli_free(&first);
+    cli_expect_error("run --blas=eigen -p x", 2, "on|off|openblas|mkl|blis");
     cli_expect_error("run 'Why is the sky blue?'", 2, "a prompt follows -p");
     cli_expect_error("run -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' a b", 2,
                      "put quotes around");

@@ -36,6 +36,24 @@ static void test_missing_or_another_library(void **state) {
     kt__blas_close(NULL);
 }
 
+/* A library may be asked for by its name; another one is not taken in its place. */
+static void test_by_name(void **state) {
+    (void)state;
+    static const char *const names[][2] = {
+        {"openblas", "OpenBLAS"}, {"mkl", "MKL"}, {"blis", "BLIS"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        kt__blas *blas;
+        kt_error err;
+        if (kt__blas_open(names[i][0], &blas, &err) == KT_OK) {
+            assert_string_equal(kt__blas_name(blas), names[i][1]);
+        } else {
+            assert_non_null(strstr(err.message, names[i][0]));
+            assert_non_null(strstr(err.message, "on Debian install"));
+        }
+        kt__blas_close(blas);
+    }
+}
+
 static void test_takes(void **state) {
     (void)state;
     assert_true(kt__blas_takes(KT__BLAS_MIN_TOK));
@@ -169,6 +187,7 @@ static void test_every_half(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_or_another_library),
+        cmocka_unit_test(test_by_name),
         cmocka_unit_test(test_takes),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_every_half),

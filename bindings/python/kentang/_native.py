@@ -20,7 +20,7 @@ class kt_ctx_params(ctypes.Structure):
 
 class kt_model_params(ctypes.Structure):
     _fields_ = [("use_mmap", c_bool), ("use_mlock", c_bool), ("vocab_only", c_bool), ("exact", c_bool),
-                ("blas", c_bool), ("plain_attention", c_bool), ("rope_scaling", c_int), ("rope_freq_base", c_float), ("rope_freq_scale", c_float),
+                ("blas", c_bool), ("blas_library", c_char_p), ("plain_attention", c_bool), ("rope_scaling", c_int), ("rope_freq_base", c_float), ("rope_freq_scale", c_float),
                 ("yarn_ext_factor", c_float), ("yarn_attn_factor", c_float), ("yarn_beta_fast", c_float),
                 ("yarn_beta_slow", c_float), ("yarn_orig_ctx", c_int32),
                 ("chat_template", c_char_p), ("chat_fallback", c_bool)]

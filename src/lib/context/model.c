@@ -187,7 +187,7 @@ static kt_status open_blas(kt_model *model, kt_error *err) {
     const kt_model_params *p = &model->params;
     if (!p->blas || p->vocab_only) return KT_OK;
     if (p->exact) return kt__fail(err, KT_E_ARG, "exact and blas exclude each other");
-    KT__STEP(kt__blas_open(NULL, &model->blas, err));
+    KT__STEP(kt__blas_open(p->blas_library, &model->blas, err));
     kt__log_line(&model->ctx->log, KT_LOG_INFO, "products of long prompts: %s",
                  kt__blas_name(model->blas));
     return KT_OK;

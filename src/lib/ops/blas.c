@@ -75,8 +75,17 @@ static kt_status bind_library(kt__blas *blas, const char *soname, kt_error *err)
     return KT_OK;
 }
 
+static const char *package_of(const char *name) {
+    return name && !strcasecmp(name, "mkl")    ? "intel-mkl (non-free)"
+           : name && !strcasecmp(name, "blis") ? "libblis4-pthread"
+                                               : "libopenblas0-pthread";
+}
+
 /* The library, or the first of those that are known. */
-static kt_status load_library(const char *soname, void **lib, const char **found, kt_error *err) {
+static kt_status load_library(const char *name, void **lib, const char **found, kt_error *err) {
+    const char *soname = name;
+    for (int i = 0; name && i < N_LIBRARIES; i++)
+        if (!strcasecmp(name, libraries[i].name)) soname = libraries[i].soname;
     *found = soname;
     *lib = soname ? dlopen(soname, RTLD_NOW | RTLD_LOCAL) : NULL;
     for (int i = 0; !soname && !*lib && i < N_LIBRARIES; i++) {
@@ -85,19 +94,18 @@ static kt_status load_library(const char *soname, void **lib, const char **found
     }
     if (*lib) return KT_OK;
     const char *why = dlerror();
-    return kt__fail(err, KT_E_UNSUPPORTED,
-                    "--blas needs OpenBLAS, MKL or BLIS: %.200s; on Debian install "
-                    "libopenblas0-pthread",
-                    soname && why ? why : "none of them is installed");
+    return kt__fail(err, KT_E_UNSUPPORTED, "--blas needs %.60s: %.200s; on Debian install %s",
+                    name ? name : "OpenBLAS, MKL or BLIS",
+                    soname && why ? why : "none of them is installed", package_of(name));
 }
 
-kt_status kt__blas_open(const char *soname, kt__blas **out, kt_error *err) {
+kt_status kt__blas_open(const char *library, kt__blas **out, kt_error *err) {
     kt_status status;
     const char *found;
     *out = NULL;
     kt__blas *blas = kt__calloc(1, sizeof *blas);
     if (!blas) return kt__fail_nomem(err, "a BLAS", sizeof *blas);
-    KT__TRY(load_library(soname, &blas->lib, &found, err));
+    KT__TRY(load_library(library, &blas->lib, &found, err));
     KT__TRY(bind_library(blas, found, err));
     *out = blas;
     blas = NULL;

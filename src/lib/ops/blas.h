@@ -20,8 +20,8 @@ enum {
     KT__BLAS_MIN_TOK = 256 /* from here on it is used (docs/TUNING.md) */
 };
 
-/* soname NULL: the first that is found. KT_E_UNSUPPORTED says which package to install. */
-kt_status kt__blas_open(const char *soname, kt__blas **out, kt_error *err) KT_CHECKED;
+/* library: "openblas", "mkl", "blis", or a file; NULL: the first that is found. KT_E_UNSUPPORTED says which package to install. */
+kt_status kt__blas_open(const char *library, kt__blas **out, kt_error *err) KT_CHECKED;
 void kt__blas_close(kt__blas *blas);             /* NULL allowed */
 const char *kt__blas_name(const kt__blas *blas); /* "OpenBLAS" */
 

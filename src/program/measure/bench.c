@@ -461,7 +461,7 @@ static void describe_subject(const bench_opts *o, const subject *s, const machin
     report->weight_bytes = info.weight_bytes;
     report->n_params = info.n_params;
     snprintf(report->isa, sizeof report->isa, "%s", kt_ctx_isa(s->ctx));
-    report->blas = o->config->blas;
+    report->blas = kt__place_uses_blas(o->config);
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
 }
 

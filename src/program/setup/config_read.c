@@ -99,47 +99,45 @@ static const kt__setting *find_environment(const char *name, size_t len) {
     return NULL;
 }
 
-/* LOAD_IN_4BIT=true and LOAD_IN_8BIT=true, as other servers have them; the former counts where both
- * are. *taken: it was one of them. */
-static kt_status read_load_in_bits(kt__config *c, const char *name, const char *value, bool *taken,
-                                   kt_error *err) {
+/* Switches as other servers have them: LOAD_IN_4BIT and LOAD_IN_8BIT, of which the former counts
+ * where both are true, and USE_FLASH_ATTENTION. *taken: it was one of them. */
+static kt_status read_foreign_switch(kt__config *c, const char *name, const char *value,
+                                     bool *taken, kt_error *err) {
     static const char *const yes[] = {"true", "True", "TRUE", "1", "yes", "on"};
-    bool four = !strcmp(name, "LOAD_IN_4BIT");
-    *taken = four || !strcmp(name, "LOAD_IN_8BIT");
-    for (size_t i = 0; *taken && i < sizeof yes / sizeof *yes; i++) {
-        if (strcmp(value, yes[i]) != 0) continue;
-        if (!four && c->load_in && !strcmp(c->load_in, "4bit")) return KT_OK;
-        return kt__config_set(c, "load_in", four ? "4bit" : "8bit", name, err);
-    }
-    return KT_OK;
+    bool four = !strcmp(name, "LOAD_IN_4BIT"), flash = !strcmp(name, "USE_FLASH_ATTENTION");
+    bool on = false;
+    *taken = four || flash || !strcmp(name, "LOAD_IN_8BIT");
+    for (size_t i = 0; *taken && i < sizeof yes / sizeof *yes; i++)
+        on = on || !strcmp(value, yes[i]);
+    if (flash) return kt__config_set(c, "flash_attn", on ? "on" : "off", name, err);
+    if (!on || (!four && c->load_in && !strcmp(c->load_in, "4bit"))) return KT_OK;
+    return kt__config_set(c, "load_in", four ? "4bit" : "8bit", name, err);
 }
 
 /* Names that other servers read from a .env file, and what means them here. */
 static const struct {
     const char *name, *instead;
-    bool anywhere; /* not only in a .env file, where it can be meant for nobody else */
 } foreign[] = {
-    {"USE_FLASH_ATTENTION", "attention is always computed that way", true},
-    {"DEVICE", "all is computed by the processor", false},
-    {"DEVICE_MAP", "all is computed by the processor", false},
-    {"TORCH_DTYPE", "KENTANG_LOAD_IN says how weights are kept", false},
-    {"MODEL_NAME", "KENTANG_MODEL", false},
-    {"MODEL_ID", "KENTANG_MODEL", false},
-    {"MODEL_PATH", "KENTANG_MODEL", false},
-    {"HOST", "KENTANG_HTTP_LISTEN", false},
-    {"PORT", "KENTANG_HTTP_LISTEN", false},
-    {"LOG_LEVEL", "KENTANG_LOG_LEVEL", false},
-    {"MAX_NEW_TOKENS", "DEFAULT_MAX_NEW_TOKENS, or KENTANG_LIMITS_MAX_NEW_TOKENS", false},
-    {"TEMPERATURE", "KENTANG_SAMPLING_TEMPERATURE", false},
-    {"TOP_P", "KENTANG_SAMPLING_TOP_P", false},
-    {"TOP_K", "KENTANG_SAMPLING_TOP_K", false},
-    {"API_KEY", "KENTANG_HTTP_KEYS, a file", false},
+    {"DEVICE", "all is computed by the processor"},
+    {"DEVICE_MAP", "all is computed by the processor"},
+    {"TORCH_DTYPE", "KENTANG_LOAD_IN says how weights are kept"},
+    {"MODEL_NAME", "KENTANG_MODEL"},
+    {"MODEL_ID", "KENTANG_MODEL"},
+    {"MODEL_PATH", "KENTANG_MODEL"},
+    {"HOST", "KENTANG_HTTP_LISTEN"},
+    {"PORT", "KENTANG_HTTP_LISTEN"},
+    {"LOG_LEVEL", "KENTANG_LOG_LEVEL"},
+    {"MAX_NEW_TOKENS", "DEFAULT_MAX_NEW_TOKENS, or KENTANG_LIMITS_MAX_NEW_TOKENS"},
+    {"TEMPERATURE", "KENTANG_SAMPLING_TEMPERATURE"},
+    {"TOP_P", "KENTANG_SAMPLING_TOP_P"},
+    {"TOP_K", "KENTANG_SAMPLING_TOP_K"},
+    {"API_KEY", "KENTANG_HTTP_KEYS, a file"},
 };
 
 /* The name and what holds instead; the value may be a secret, and is not told. */
-static void tell_foreign(const char *name, const char *from, bool dotenv, kt__buf *strange) {
+static void tell_foreign(const char *name, const char *from, kt__buf *strange) {
     for (size_t i = 0; strange && i < sizeof foreign / sizeof foreign[0]; i++) {
-        if (strcmp(foreign[i].name, name) != 0 || !(dotenv || foreign[i].anywhere)) continue;
+        if (strcmp(foreign[i].name, name) != 0) continue;
         (void)kt__buf_printf(strange, "%s: %s has no effect here: %s\n", from, name,
                              foreign[i].instead);
     }
@@ -174,9 +172,8 @@ kt_status kt__config_read_environment(kt__config *config, char *const *environme
         name[len] = '\0';
         const kt__setting *s = find_environment(name, len);
         bool taken;
-        kt_status bits = read_load_in_bits(config, name, equals + 1, &taken, err);
+        kt_status bits = read_foreign_switch(config, name, equals + 1, &taken, err);
         if (bits != KT_OK) return bits;
-        if (!taken) tell_foreign(name, "environment", false, strange);
         if (s) {
             kt_status status = kt__config_set_text(config, s, equals + 1, name, err);
             if (status != KT_OK) return status;
@@ -210,9 +207,9 @@ static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, k
     }
     const kt__setting *s = find_environment(line, strlen(line));
     bool taken;
-    kt_status bits = read_load_in_bits(c, line, value, &taken, err);
+    kt_status bits = read_foreign_switch(c, line, value, &taken, err);
     if (taken) return bits;
-    tell_foreign(line, from, true, strange);
+    tell_foreign(line, from, strange);
     if (s) return kt__config_set_text(c, s, value, from, err);
     return is_ours(line, strlen(line)) ? unknown_environment(line, from, err) : KT_OK;
 }

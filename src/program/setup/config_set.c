@@ -209,14 +209,22 @@ static bool parse_bool(const char *text, bool *out) {
     return false;
 }
 
+/* Are its words "on" and "off", and perhaps others? true and false mean them. */
+static bool is_switch(const kt__setting *s) {
+    return s->argument && !strncmp(s->argument, "on|off", 6);
+}
+
 /* ---- from text ---- */
 
 static kt_status set_plain(kt__config *c, const kt__setting *s, const char *value, const char *from,
                            kt_error *err) {
     char *end;
     double number;
+    bool truth;
     switch (s->kind) {
-    case KT__SET_TEXT: return kt__config_copy_text(c, value, strlen(value), slot_of(c, s), err);
+    case KT__SET_TEXT:
+        if (is_switch(s) && parse_bool(value, &truth)) value = truth ? "on" : "off";
+        return kt__config_copy_text(c, value, strlen(value), slot_of(c, s), err);
     case KT__SET_PATH: return kt__config_copy_path(c, value, slot_of(c, s), from, err);
     case KT__SET_TEXTS: return set_list(c, s, value, err);
     case KT__SET_BOOL:
@@ -320,6 +328,10 @@ kt_status kt__config_set_toml(kt__config *c, const kt__setting *s, const kt__tom
         return KT_OK;
     case KT__SET_TEXT:
     case KT__SET_PATH:
+        if (v->kind == KT__TOML_BOOL && is_switch(s)) {
+            const char *word = v->truth ? "on" : "off";
+            return kt__config_copy_text(c, word, strlen(word), slot_of(c, s), err);
+        }
         if (v->kind != KT__TOML_STRING) return kt__config_expected(s, from, "a text", got, err);
         return s->kind == KT__SET_PATH
                    ? kt__config_copy_path(c, v->text, slot_of(c, s), from, err)

@@ -476,12 +476,14 @@ static kt_status check_own(const kt__config *own, kt_error *err) {
     static const char *const scalings[] = {"model", "none", "linear", "yarn", NULL};
     static const char *const types[] = {"f16", "q8_0", "q4_0", NULL};
     static const char *const switches[] = {"on", "off", "auto", NULL};
+    static const char *const libraries[] = {"on", "off", "openblas", "mkl", "blis", NULL};
     static const char *const drafts[] = {"any", "text", "model", NULL};
     kt_engine_params params = {0};
     KT__STEP(check_word(own->preset, presets, "preset", "none, potato or extreme", err));
     KT__STEP(check_word(own->rope_scaling, scalings, "rope_scaling", "model, none, linear or yarn",
                         err));
     KT__STEP(check_word(own->flash_attn, switches, "flash_attn", "on, off or auto", err));
+    KT__STEP(check_word(own->blas, libraries, "blas", "on, off, openblas, mkl or blis", err));
     KT__STEP(check_word(own->draft_from, drafts, "draft_from", "any, text or model", err));
     KT__STEP(check_word(own->kv_keys, types, "kv_keys", "f16, q8_0 or q4_0", err));
     KT__STEP(check_word(own->kv_values, types, "kv_values", "f16, q8_0 or q4_0", err));

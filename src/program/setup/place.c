@@ -55,11 +55,16 @@ static kt_rope_scaling rope_scaling_of(const char *word) {
     return KT_ROPE_SCALING_MODEL;
 }
 
+bool kt__place_uses_blas(const kt__config *c) {
+    return c->blas && *c->blas && strcmp(c->blas, "off") != 0;
+}
+
 kt_model_params kt__place_model_params(const kt__config *c) {
     kt_model_params p = kt_model_params_default();
     p.use_mmap = c->use_mmap;
     p.use_mlock = c->use_mlock;
-    p.blas = c->blas;
+    p.blas = kt__place_uses_blas(c);
+    p.blas_library = p.blas && strcmp(c->blas, "on") != 0 ? c->blas : NULL;
     p.exact = c->exact;
     p.plain_attention = c->flash_attn && !strcmp(c->flash_attn, "off");
     p.rope_scaling = rope_scaling_of(c->rope_scaling);

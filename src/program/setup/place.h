@@ -61,6 +61,8 @@ kt_status KT_CHECKED kt__place_join(const kt__config *config, kt_ctx *ctx, kt_er
 /* Joins first, where it is more than a vocabulary, and no replica. */
 kt_status KT_CHECKED kt__place_open_model(const kt__config *config, kt_ctx *ctx, const char *path,
                                           bool vocab_only, kt_model **out, kt_error *err);
+/* Does the configuration ask for a BLAS, whose answers are not reproducible? */
+bool kt__place_uses_blas(const kt__config *config);
 kt_model_params kt__place_model_params(const kt__config *config);
 /* The parameters of an engine as the settings have them; the types of keys and values are
  * checked. */

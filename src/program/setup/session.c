@@ -69,7 +69,7 @@ kt_status kt__session_open(const kt__session_opts *opts, kt__session *out, kt_er
      * SIGBUS */
     KT__TRY(kt_install_fault_guard(err));
     KT__TRY(open_place(opts, out, err));
-    out->reproducible = !opts->config->blas;
+    out->reproducible = !kt__place_uses_blas(opts->config);
     KT__TRY(kt__command_set_priority(opts->config, err));
     if (!opts->many) KT__TRY(kt_seq_open(out->engine, &out->seq, err));
     KT__TRY(kt__lora_set_open(&opts->lora, out->model, &out->lora, err));

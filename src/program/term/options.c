@@ -302,6 +302,13 @@ static int unknown_option(const kt__syntax *syntax, const other_name *other, con
 
 /* ---- the walk over argv ---- */
 
+/* Is this an option that can be switched on by its name alone, and none of its words follows it? */
+static bool is_bare(const kt__opt *opt, const char *next) {
+    int choice;
+    return opt->kind == KT__OPT_ENUM && !strncmp(opt->choices, "on|", 3) &&
+           !(next && choice_index(opt->choices, next, &choice));
+}
+
 /* Takes argv[*i], an option, and the value after it if it has one. -1: fine. */
 static int take_option(parse *p, int argc, char **argv, int *i) {
     const kt__syntax *syntax = p->syntax;
@@ -329,12 +336,14 @@ static int take_option(parse *p, int argc, char **argv, int *i) {
         if (it.negated) value = "false";
     } else if (!value) {
         const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
-        if (!next || (is_option(next) && find_option(syntax, next, option_len(next)).opt)) {
+        bool none = !next || (is_option(next) && find_option(syntax, next, option_len(next)).opt);
+        bool bare = is_bare(it.opt, next);
+        if (none && !bare) {
             return kt__cli_usage_error(syntax->command, "option %s needs a value%s%s", word,
                                        it.opt->arg ? ": " : "", it.opt->arg ? it.opt->arg : "");
         }
-        value = next;
-        ++*i;
+        value = bare ? "on" : next;
+        *i += !bare;
     }
     char expected[256];
     if (kt__opt_set(it.opt, it.base, value, expected, sizeof expected)) return -1;

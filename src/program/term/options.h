@@ -35,7 +35,7 @@ typedef enum kt__opt_kind {
     KT__OPT_FLOAT, /* float in [min, max], finite */
     KT__OPT_SIZE,  /* uint64_t bytes; suffix K, M, G, T (powers of 1024) */
     KT__OPT_SEED,  /* uint64_t; -1 and "random" give UINT64_MAX */
-    KT__OPT_ENUM,  /* int: index into choices */
+    KT__OPT_ENUM,  /* int: index into choices; without one it is "on", where that is the first */
     KT__OPT_TEXT,  /* const char *, points into argv */
     KT__OPT_TEXTS, /* kt__opt_texts: may be repeated */
 } kt__opt_kind;

@@ -30,7 +30,7 @@ structures! {
         log: *const c_void, log_user: *mut c_void, log_level: c_int,
     }
     kt_model_params {
-        use_mmap: bool, use_mlock: bool, vocab_only: bool, exact: bool, blas: bool, plain_attention: bool, rope_scaling: c_int,
+        use_mmap: bool, use_mlock: bool, vocab_only: bool, exact: bool, blas: bool, blas_library: *const c_char, plain_attention: bool, rope_scaling: c_int,
         rope_freq_base: f32, rope_freq_scale: f32, yarn_ext_factor: f32, yarn_attn_factor: f32, yarn_beta_fast: f32,
         yarn_beta_slow: f32, yarn_orig_ctx: i32, chat_template: *const c_char, chat_fallback: bool,
     }
