@@ -39,7 +39,7 @@ static void test_paths(void **state) {
         {"GET", "/health/", 200, "\"ok\""},
         {"GET", "/health//", 404, "nothing"},
         /* in the words of those who ask */
-        {"POST", "/api/pull", 404, "{\"error\":\""},
+        {"POST", "/api/nothing", 404, "{\"error\":\""},
         {"POST", "/v1/messages/batches", 404, "\"type\":\"not_found_error\""},
         {"POST", "/v1/realtime", 404, "\"type\":\"invalid_request_error\""},
     };

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "setup/made.h"
 #include "term/progress.h"
 #include "store/load_in.h"
 
@@ -176,9 +177,29 @@ static bool is_path(const char *name) {
     return name[0] == '/' || name[0] == '.' || access(name, F_OK) == 0;
 }
 
+/* The weights of a created model are another one's; those inside the program have no path. */
+static kt_status find_base(const kt__store *store, const kt__modelfile *file, char **path,
+                           kt_error *err) {
+    const char *from = kt__modelfile_get(file, KT__MODELFILE_FROM);
+    if (!from) return kt__fail(err, KT_E_FORMAT, "a modelfile without FROM");
+    if (!strcmp(from, KT__MADE_DEMO)) return KT_OK;
+    if (from[0] != '/') return find_on_shelf(store, from, true, path, err);
+    *path = kt__strdup(from);
+    return *path ? KT_OK : kt__fail_nomem(err, "a path", strlen(from));
+}
+
 static kt_status find_source(const kt__config *config, const char *name, bool prepare, char **path,
                              kt_error *err) {
     kt__store store = kt__model_name_store(config);
+    kt__modelfile file;
+    bool made = false;
+    kt_status made_status = KT_OK;
+    if (!is_path(name)) {
+        made_status = kt__made_find(&store, name, &file, &made, err);
+        if (made && made_status == KT_OK) made_status = find_base(&store, &file, path, err);
+        kt__modelfile_free(&file);
+    }
+    if (made || made_status != KT_OK) return made_status;
     if (is_path(name)) {
         *path = kt__strdup(name);
         return *path ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
@@ -199,6 +220,21 @@ kt_status kt__model_name_file(const kt__config *config, const char *name, const 
     return status;
 }
 
+/* A command that opens a model alone takes the weights of a created one, and says so. */
+static void tell_made(const kt__config *config, const char *name) {
+    kt__store store = kt__model_name_store(config);
+    kt__modelfile file;
+    kt_error ignored;
+    bool made = false;
+    if (is_path(name)) return;
+    if (kt__made_find(&store, name, &file, &made, &ignored) == KT_OK && made)
+        fprintf(stderr,
+                "kentang: %s has the weights of %s; its template, parameters and messages hold for "
+                "`kentang serve` alone\n",
+                name, kt__modelfile_get(&file, KT__MODELFILE_FROM));
+    kt__modelfile_free(&file);
+}
+
 static kt_status find_configured(const char *name, const char *load_in, bool prepare, char **path,
                                  kt_error *err) {
     kt__config *config;
@@ -211,6 +247,7 @@ static kt_status find_configured(const char *name, const char *load_in, bool pre
     if (known) name = known->path;
     if (known && !load_in) load_in = known->load_in;
     if (!demo) status = kt__model_name_file(config, name, load_in, prepare, path, err);
+    if (!demo && prepare && status == KT_OK) tell_made(config, name);
     kt__config_free(config);
     return status;
 }

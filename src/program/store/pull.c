@@ -138,6 +138,8 @@ static void describe_pull(pull *p) {
     r->bytes = p->total;
     snprintf(r->source, sizeof r->source, "%.500s", p->offer.source);
     snprintf(r->revision, sizeof r->revision, "%.60s", p->offer.revision);
+    const char *sha = p->offer.files[p->key].sha;
+    if (strlen(sha) == sizeof r->digest - 1) memcpy(r->digest, sha, sizeof r->digest);
     if (p->is_folder)
         (void)join_path(r->path, p->root, p->offer.dir, NULL);
     else

@@ -25,6 +25,7 @@ typedef struct kt__store {
 typedef struct kt__pull_report {
     char path[4096]; /* what to open */
     char source[512], revision[64];
+    char digest[65]; /* SHA-256 of the file that makes it a model, where the hub says it; else "" */
     int n_files, n_checked; /* with a checksum of the hub's */
     uint64_t bytes;
     bool was_there, is_folder;

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/buf.h"
+#include "base/files.h"
 #include "store/file_choice.h"
 
 enum { MAX_PATH = 4096, MAX_DEPTH = 6, MAX_MODELS = 65536 };
@@ -25,10 +26,18 @@ static bool is_part_of_set(const char *name) {
     return kt__name_split(name, &part, &n, &stem) && part > 1;
 }
 
+static const char made_end[] = ".modelfile";
+
+static bool is_made_name(const char *name) {
+    size_t len = strlen(name), n = sizeof made_end - 1;
+    return len > n && !strcmp(name + len - n, made_end);
+}
+
 /* A file's name as a model's: without .gguf and a split set's number. */
 static size_t model_name_len(const char *name) {
     int part, n;
     size_t stem, len = strlen(name);
+    if (is_made_name(name)) return len - (sizeof made_end - 1);
     if (kt__name_split(name, &part, &n, &stem)) return stem;
     return kt__name_is_gguf(name) ? len - strlen(".gguf") : len;
 }
@@ -65,6 +74,7 @@ static void add_parts(const char *path, kt__shelf_model *facts) {
 static kt_status add_file(kt__shelf *s, const char *path, bool is_link, const struct stat *st,
                           kt_error *err) {
     kt__shelf_model facts = {.is_link = is_link,
+                             .is_made = is_made_name(path),
                              .n_files = 1,
                              .bytes = (uint64_t)st->st_size,
                              .added_s = st->st_mtime,
@@ -80,7 +90,7 @@ typedef struct folder_facts {
 
 static void note_folder_file(folder_facts *f, const char *name, const struct stat *st) {
     size_t len = strlen(name);
-    if (kt__name_is_gguf(name)) return;
+    if (kt__name_is_gguf(name) || is_made_name(name)) return;
     if (!strcmp(name, "config.json")) {
         f->has_config = true;
         f->model.used_s = st->st_atime;
@@ -105,7 +115,8 @@ static kt_status scan_entry(kt__shelf *s, const char *dir, const char *name, int
         return is_link || depth == MAX_DEPTH ? KT_OK : scan_folder(s, path, depth + 1, err);
     if (!S_ISREG(st.st_mode)) return KT_OK;
     note_folder_file(facts, name, &st);
-    bool listed = kt__name_is_gguf(name) && (is_link || !is_part_of_set(name));
+    bool listed = is_made_name(name) ||
+                  (kt__name_is_gguf(name) && (is_link || !is_part_of_set(name)));
     return listed ? add_file(s, path, is_link, &st, err) : KT_OK;
 }
 
@@ -304,7 +315,8 @@ static kt_status remove_folder(const kt__shelf_model *m, kt_error *err) {
     DIR *dir = status == KT_OK ? opendir(m->path) : NULL;
     while (dir && status == KT_OK && (entry = readdir(dir))) {
         snprintf(path, sizeof path, "%s/%s", m->path, entry->d_name);
-        bool ours = entry->d_name[0] != '.' && !kt__name_is_gguf(entry->d_name);
+        bool ours = entry->d_name[0] != '.' && !kt__name_is_gguf(entry->d_name) &&
+                    !is_made_name(entry->d_name);
         if (ours && lstat(path, &st) == 0 && !S_ISDIR(st.st_mode)) status = remove_file(path, err);
     }
     if (dir) closedir(dir);
@@ -332,22 +344,71 @@ kt_status kt__shelf_remove(const kt__shelf *shelf, const kt__shelf_model *model,
     return KT_OK;
 }
 
+/* "ROOT/NAME.gguf" */
+static kt_status new_path(const kt__shelf *shelf, const char *name, const char *end,
+                          char out[MAX_PATH], kt_error *err) {
+    if (!kt__name_is_safe(name) || strchr(name, ':'))
+        return kt__fail(err, KT_E_ARG,
+                        "\"%.80s\" cannot be a further name: letters, digits, - . _ and / make one",
+                        name);
+    int n = snprintf(out, MAX_PATH, "%s/%s%s", shelf->root, name, end);
+    if (n < 0 || (size_t)n >= MAX_PATH - 8) return kt__fail(err, KT_E_ARG, "the name is too long");
+    return KT_OK;
+}
+
+static kt_status fail_new(const char *path, const char *name, kt_error *err) {
+    return kt__fail_at(err, errno == EEXIST ? KT_E_STATE : KT_E_IO, path, UINT64_MAX,
+                       "cannot make the name \"%.80s\": %s", name, strerror(errno));
+}
+
+static const kt__shelf_model *model_named(const kt__shelf *shelf, const char *name) {
+    for (size_t i = 0; i < shelf->n; i++)
+        if (!strcmp(shelf->models[i].name, name)) return &shelf->models[i];
+    return NULL;
+}
+
+kt_status kt__shelf_copy(const kt__shelf *shelf, const char *name, const kt__shelf_model *model,
+                         kt_error *err) {
+    char path[MAX_PATH];
+    KT__STEP(new_path(shelf, name, model->is_made ? made_end : ".gguf", path, err));
+    if (model->is_folder || (model->n_files > 1 && !model->is_link))
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "\"%.80s\" is %s: only a model that is one file is copied", model->name,
+                        model->is_folder ? "a folder" : "several files");
+    if (model_named(shelf, name))
+        return kt__fail(err, KT_E_STATE, "there is a model \"%.80s\" already: delete it first",
+                        name);
+    kt__make_parents(path);
+    if (linkat(AT_FDCWD, model->path, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0) return KT_OK;
+    return fail_new(path, name, err);
+}
+
+kt_status kt__shelf_put_made(const kt__shelf *shelf, const char *name, const char *text, size_t len,
+                             kt_error *err) {
+    char path[MAX_PATH], dir[MAX_PATH];
+    const kt__shelf_model *there = model_named(shelf, name);
+    KT__STEP(new_path(shelf, name, made_end, path, err));
+    if (there && !there->is_made)
+        return kt__fail(err, KT_E_STATE,
+                        "there is a model \"%.80s\", which is a file of its own: take another name",
+                        name);
+    kt__make_parents(path);
+    const char *base = kt__files_name(path);
+    snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
+    return kt__files_replace(dir, base, text, len, err);
+}
+
 kt_status kt__shelf_link(const kt__shelf *shelf, const char *name, const kt__shelf_model *model,
                          kt_error *err) {
     char path[MAX_PATH], target[MAX_PATH];
     size_t at = 0;
-    if (model->is_folder || !kt__name_is_safe(name) || strchr(name, ':'))
-        return kt__fail(err, KT_E_ARG, "\"%.80s\" cannot be a further name: %s", name,
-                        model->is_folder ? "the model is a folder"
-                                         : "letters, digits, - . _ and / make one");
-    int n = snprintf(path, sizeof path, "%s/%s.gguf", shelf->root, name);
-    if (n < 0 || (size_t)n >= sizeof path - 8)
-        return kt__fail(err, KT_E_ARG, "the name is too long");
+    if (model->is_folder)
+        return kt__fail(err, KT_E_ARG, "\"%.80s\" cannot be a further name: the model is a folder",
+                        name);
+    KT__STEP(new_path(shelf, name, model->is_made ? made_end : ".gguf", path, err));
     for (const char *c = name; *c && at + 4 < sizeof target; c++)
         if (*c == '/') at += (size_t)snprintf(target + at, sizeof target - at, "../");
     snprintf(target + at, sizeof target - at, "%s", model->path + strlen(shelf->root) + 1);
     kt__make_parents(path);
-    if (symlink(target, path) == 0) return KT_OK;
-    return kt__fail_at(err, errno == EEXIST ? KT_E_STATE : KT_E_IO, path, UINT64_MAX,
-                       "cannot make the name \"%.80s\": %s", name, strerror(errno));
+    return symlink(target, path) == 0 ? KT_OK : fail_new(path, name, err);
 }

@@ -74,6 +74,7 @@ static void list_models(kt__job *job) {
     for (size_t i = 0; i < n; i++) {
         kt__served_info info;
         kt__served_get_info(kt__models_at(job->shared->models, i), &info);
+        if (info.gone) continue;
         (void)kt__buf_puts(&text, i ? ",{" : "{");
         kt__json_member(&text, "name", info.name);
         (void)kt__buf_printf(&text, ",\"loaded\":%s", info.loaded ? "true" : "false");

@@ -20,6 +20,10 @@ extern const kt__dialect kt__dialect_native;     /* lines on the socket */
 extern const kt__dialect kt__dialect_messages;   /* Anthropic's /v1/messages */
 extern const kt__dialect kt__dialect_ollama_chat, kt__dialect_ollama_generate,
     kt__dialect_ollama_embed, kt__dialect_ollama_embeddings;
+/* Of the folder of models: dialect_ollama_store.c */
+extern const kt__dialect kt__dialect_ollama_pull, kt__dialect_ollama_create,
+    kt__dialect_ollama_copy, kt__dialect_ollama_delete, kt__dialect_ollama_push;
+extern const kt__dialect kt__dialect_ollama_show;
 /* At once: */
 extern const kt__dialect kt__dialect_count_tokens; /* Anthropic's */
 /* How long a prompt a conversation is, of OpenAI's interfaces */
@@ -69,6 +73,10 @@ void kt__dialect_write_notes(kt__job *job);
 
 /* How a request is answered, in the words of llama-server's generation_settings; for json_decref. */
 struct json_t *kt__llama_settings(const kt_request_params *request, bool stream);
+
+/* dialect_ollama_show.c: "details":{...}, of an architecture that is not known ""; ,"KEY":"2026-01-31T..." */
+void kt__ollama_write_details(kt__buf *out, const char *arch, const char *quant, uint64_t n_params);
+void kt__ollama_write_date(kt__buf *out, const char *key, int64_t unix_s);
 
 /* Such a name in request.json as Ollama's clients use becomes the model's own. */
 kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);

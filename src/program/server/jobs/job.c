@@ -231,6 +231,10 @@ void kt__job_abandon(kt__job *job) {
     kt__job_post(job); /* it may have waited for its reader */
 }
 
+void kt__job_look(kt__job *job) {
+    if (job->dialect->follow) kt__job_post(job);
+}
+
 void kt__job_retry(kt__job *job) {
     pthread_mutex_lock(&job->lock);
     bool again = job->state == KT__JOB_CROWDED;

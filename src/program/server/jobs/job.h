@@ -37,6 +37,11 @@ typedef struct kt__dialect {
     kt_status (*run)(kt__job *job, kt_error *err);
     /* What is left of it where `run` has handed the job on, on that thread; or NULL. */
     kt_status (*finish_run)(kt__job *job, kt_error *err);
+    /* Instead of a generation, where `read` began something else: writes what there is to say since the last
+     * call, some times a second, on the loop with the lock held; true: that was all. Then, also where
+     * nobody reads it any more, `leave`. */
+    bool (*follow)(kt__job *job);
+    void (*leave)(kt__job *job);
     bool
         waits; /* it waits for a computation: on a worker of its own, so that nobody waits for it */
     /* a model is meant by a name of its own alone: what is taught, loaded or called by name stays with it */
@@ -225,6 +230,8 @@ void kt__jobs_cancel_named(kt__shared *shared, const char *name, const char *cli
 void kt__job_abandon(kt__job *job);
 /* Says nothing, for a stream that has said nothing for ping_s. */
 void kt__job_ping(kt__job *job, int64_t ping_s);
+/* Some times a second: one that follows something looks at it. Any thread. */
+void kt__job_look(kt__job *job);
 /* Tries again to submit prompts that found the queue full. Any thread. */
 void kt__job_retry(kt__job *job);
 /* Bytes of out up to out_at were taken: continues where it waited for that. The lock is held. */

@@ -303,6 +303,22 @@ static void advance_at_once(kt__job *job) {
     conclude_job(job);
 }
 
+/* What it follows is written as long as somebody reads. The lock is held. */
+static void advance_followed(kt__job *job) {
+    bool failed = job->state == KT__JOB_READ && has_failed(job);
+    if (failed) {
+        kt__job_fail(job, &job->answer.error);
+    } else if (job->state == KT__JOB_READ) {
+        begin_answer(job);
+    }
+    drop_unfitting(job);
+    bool over = failed || job->interest > KT__JOB_WANTED ||
+                (!reader_is_behind(job) && job->dialect->follow(job));
+    if (!over) return;
+    if (!failed) job->dialect->leave(job);
+    conclude_job(job);
+}
+
 static bool is_without_prompts(const kt__job *job) {
     return job->dialect->run || !job->request.wire;
 }
@@ -310,9 +326,12 @@ static bool is_without_prompts(const kt__job *job) {
 static void pump_job(kt__task_item *item) {
     kt__job *job = KT__JOB_OF(item, task);
     pthread_mutex_lock(&job->lock);
-    if (job->state == KT__JOB_READ && is_without_prompts(job)) {
+    bool ready = job->state == KT__JOB_READ || kt__job_is_answering(job);
+    if (ready && job->dialect->follow) {
+        advance_followed(job);
+    } else if (job->state == KT__JOB_READ && is_without_prompts(job)) {
         advance_at_once(job);
-    } else if (job->state == KT__JOB_READ || kt__job_is_answering(job)) {
+    } else if (ready) {
         advance_prompts(job);
     }
     pthread_mutex_unlock(&job->lock);

@@ -236,7 +236,10 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
     bool learned;
     kt_status status = kt__job_use_learned(job, &learned, err);
     if (status != KT_OK || learned) return status;
-    if (!wire->adapters_given && job->model.served == kt__models_at(job->shared->models, 0)) {
+    const kt__config *made = kt__served_made(job->model.served);
+    if (!wire->adapters_given && made) config = made;
+    if (!wire->adapters_given &&
+        (made || job->model.served == kt__models_at(job->shared->models, 0))) {
         n = kt__adapters_default(config, own, names);
         named = own;
     }
@@ -306,10 +309,66 @@ kt_status kt__job_parse(kt__job *job, kt_error *err) {
     return status;
 }
 
+/* ---- what a created model says where the request does not ---- */
+
+static bool is_system(const json_t *message) {
+    const char *role = json_string_value(json_object_get(message, "role"));
+    return role && (!strcmp(role, "system") || !strcmp(role, "developer"));
+}
+
+/* Its own messages come after the system message, which is the request's if that has one. */
+static bool begin_conversation(json_t *messages, const json_t *words, bool has_system) {
+    json_t *text = json_object_get(words, "system"), *own = json_object_get(words, "messages");
+    bool theirs = is_system(json_array_get(messages, 0));
+    size_t at = theirs ? 1 : 0;
+    bool whole = true;
+    if (text && !theirs && !has_system) {
+        whole = json_array_insert_new(
+                    messages, 0, json_pack("{s:s,s:O}", "role", "system", "content", text)) == 0;
+        at = 1;
+    }
+    for (size_t i = 0; i < json_array_size(own) && whole; i++)
+        whole = json_array_insert(messages, at + i, json_array_get(own, i)) == 0;
+    return whole;
+}
+
+static bool add_words(json_t *body, const json_t *words) {
+    json_t *messages = json_object_get(body, "messages"), *stop = json_object_get(words, "stop");
+    const json_t *system = json_object_get(body, "system"), *given = json_object_get(body, "stop");
+    bool has_system = json_is_array(system) ? json_array_size(system) > 0
+                                            : json_string_length(system) > 0;
+    bool several = json_is_array(json_array_get(messages, 0)), whole = true;
+    if (json_array_size(stop) && (!given || json_is_null(given)))
+        whole = json_object_set(body, "stop", stop) == 0;
+    if (!several && json_array_size(messages))
+        return whole && begin_conversation(messages, words, has_system);
+    for (size_t i = 0; several && whole && i < json_array_size(messages); i++)
+        whole = begin_conversation(json_array_get(messages, i), words, has_system);
+    return whole;
+}
+
+/* defaults: what holds for the numbers that the request leaves out. */
+static kt_status apply_made(kt__job *job, kt_request_params *defaults, kt_error *err) {
+    const char *name = json_string_value(json_object_get(job->request.json, "model"));
+    kt__served *served;
+    kt_error ignored; /* a name of none is refused when the model is used */
+    kt_status found = job->dialect->exact_names
+                          ? kt__models_find(job->shared->models, name, &served, &ignored)
+                          : kt__models_find_for(job->shared->models, name, &served, &ignored);
+    if (found != KT_OK || !kt__served_request(served, defaults)) return KT_OK;
+    char *text = kt__served_words(served);
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
+    bool whole = words && add_words(job->request.json, words);
+    json_decref(words);
+    kt__free(text);
+    return whole ? KT_OK : kt__fail_nomem(err, "a request", 0);
+}
+
 /* The wire request's own; the model is not needed yet. */
 static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt_request_params defaults = kt__config_request(job->request.settings->config);
     KT__STEP(kt__job_parse(job, err));
+    KT__STEP(apply_made(job, &defaults, err));
     KT__STEP(
         kt__wire_read_value(form, job->request.json, NULL, &defaults, &job->request.wire, err));
     return apply_limits(job, err);

@@ -178,6 +178,7 @@ void kt__stats_write(kt__shared *s, const char *client, kt__buf *out) {
     (void)kt__buf_puts(out, ",\"models\":[");
     kt__settings *settings = kt__shared_settings(s);
     for (size_t i = 0; i < kt__models_count(s->models); i++) {
+        if (kt__served_is_gone(kt__models_at(s->models, i))) continue;
         if (i) (void)kt__buf_putc(out, ',');
         write_model_stats(out, kt__models_at(s->models, i), settings->config);
     }

@@ -16,6 +16,7 @@
 #include "transports/http_listen.h"
 #include "transports/http_peer.h"
 #include "jobs/job.h"
+#include "services/created.h"
 #include "services/sd.h"
 #include "jobs/trainer.h"
 #include "transports/unix.h"
@@ -62,6 +63,13 @@ static void look_after_jobs(kt__server *s, const kt__limits *limits) {
     }
 }
 
+/* Some times a second, for who watches a model come. */
+static void look_after_followers(kt__shared *shared) {
+    if (!shared->pulls) return;
+    for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job))
+        kt__job_look(job);
+}
+
 /* What needs a descriptor then cannot say why it fails. */
 static void look_after_descriptors(kt__server *s) {
     unsigned n_kept;
@@ -93,6 +101,7 @@ static void server_tick(void *user) {
     look_after_ranks(s);
     kt__http_tick(s->http);
     kt__trainer_tick(s->shared.trainer);
+    look_after_followers(&s->shared);
     if (++s->ticks % TICKS_A_SECOND != 0) return;
     const kt__limits limits = kt__shared_limits(&s->shared);
     kt__unix_tick(s->unix_socket);
@@ -188,6 +197,7 @@ static kt_status open_services(kt__server *s, kt_error *err) {
             "for this machine alone",
             (int)KT__KEY_LEAST);
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
+    if (c->pull || c->create) KT__STEP(kt__created_add_all(c, &shared->log, shared->models, err));
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));

@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "services/asked_name.h"
+#include "services/stats_sum.h"
+#include "setup/made.h"
 #include "setup/place.h"
 #include "setup/serve_opts.h"
 #include "setup/tuned.h"
@@ -46,6 +48,8 @@ struct kt__served {
     int64_t step_us;      /* of one answer, for the web page; 0: not measured */
     kt_engine_stats past; /* of engines that were closed */
     char *added;          /* the name, where it is no text of the configuration's */
+    kt__made made;        /* of a created model: config is its own */
+    bool gone;            /* it was deleted, and is meant by no name any more; under the lock */
 };
 
 struct kt__models {
@@ -89,17 +93,28 @@ static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_err
     return kt_ctx_n_ranks(m->ctx) > 1 ? kt__several_check(config, err) : KT_OK;
 }
 
+/* made is taken over; what was there before is freed. */
+static void set_made(kt__served *s, kt__made *made, const kt__config *base) {
+    kt__made_close(&s->made);
+    s->made = *made;
+    s->config = made->config ? made->config : base;
+    *made = (kt__made){0};
+}
+
 /* Takes `added` over, also on failure. */
 static kt_status append_model(kt__models *m, const kt__model_config *from, char *added,
                               kt_error *err) {
     kt__served *s = &m->list[m->n];
-    kt_status status = kt__learner_table_create(&s->learners, err);
+    kt__made made;
+    kt_status status = kt__made_open(from->own, from->name, from->path, &made, err);
+    if (status == KT_OK) status = kt__learner_table_create(&s->learners, err);
     if (status != KT_OK) {
+        kt__made_close(&made);
         kt__free(added);
         return status;
     }
     s->models = m;
-    s->config = from->own;
+    set_made(s, &made, from->own);
     s->name = from->name;
     s->path = from->path;
     s->draft_path = from->draft_path;
@@ -114,7 +129,7 @@ static kt_status append_model(kt__models *m, const kt__model_config *from, char 
 kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
                             kt_error *err) {
     *out = NULL;
-    size_t cap = config->n_models + (config->pull ? MAX_ADDED : 0);
+    size_t cap = config->n_models + (config->pull || config->create ? MAX_ADDED : 0);
     kt__models *m = kt__calloc(1, sizeof *m + cap * sizeof m->list[0]);
     if (!m) return kt__fail_nomem(err, "the list of models", 0);
     m->cap = cap;
@@ -138,28 +153,54 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
     return KT_OK;
 }
 
-static bool is_there(const kt__models *m, const char *name) {
+static kt__served *find_there(kt__models *m, const char *name) {
     for (size_t i = 0; i < m->n; i++) {
-        const kt__served *s = &m->list[i];
-        if (!strcmp(s->name, name) || (s->path && !strcmp(s->path, name))) return true;
+        kt__served *s = &m->list[i];
+        if (!strcmp(s->name, name) || (s->path && !strcmp(s->path, name))) return s;
     }
-    return false;
+    return NULL;
 }
 
-kt_status kt__models_add(kt__models *m, const char *name, kt_error *err) {
-    kt_status status = KT_OK;
-    pthread_mutex_lock(&m->add_lock);
-    bool there = is_there(m, name);
-    if (!there && m->n == m->cap)
-        status = kt__fail(err, KT_E_LIMIT, "%zu models are served, and no more can be", m->cap);
-    if (!there && status == KT_OK) {
-        char *own = kt__strdup(name);
-        const kt__model_config from = {.name = own, .path = own, .own = m->config};
-        status = own ? append_model(m, &from, own, err)
-                     : kt__fail_nomem(err, "a model's name", strlen(name));
-    }
-    pthread_mutex_unlock(&m->add_lock);
-    return status;
+bool kt__served_is_gone(kt__served *s) {
+    pthread_mutex_lock(&s->lock);
+    bool gone = s->gone;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
+const char *kt__served_path(const kt__served *s) {
+    return s->path;
+}
+
+bool kt__served_is_added(const kt__served *s) {
+    return s->added != NULL;
+}
+
+static char *copy_of(kt__served *s, char *const *text) {
+    pthread_mutex_lock(&s->lock);
+    char *copy = *text ? kt__strdup(*text) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return copy;
+}
+
+char *kt__served_words(kt__served *s) {
+    return copy_of(s, &s->made.words);
+}
+
+char *kt__served_modelfile(kt__served *s) {
+    return copy_of(s, &s->made.text);
+}
+
+const kt__config *kt__served_made(const kt__served *s) {
+    return s->made.config;
+}
+
+bool kt__served_request(kt__served *s, kt_request_params *out) {
+    pthread_mutex_lock(&s->lock);
+    bool made = s->made.config != NULL;
+    if (made) *out = kt__config_request(s->made.config);
+    pthread_mutex_unlock(&s->lock);
+    return made;
 }
 
 kt_ctx *kt__models_ctx(const kt__models *models) {
@@ -184,9 +225,18 @@ const char *kt__served_name(const kt__served *served) {
 
 static kt__served *find_named(kt__models *m, const char *name) {
     for (size_t i = 0; i < m->n; i++) {
-        if (!strcmp(m->list[i].name, name)) return &m->list[i];
+        if (!strcmp(m->list[i].name, name) && !kt__served_is_gone(&m->list[i])) return &m->list[i];
     }
     return NULL;
+}
+
+/* "qwen2.5:1b" lies in the folder of models as "qwen2.5/1b". */
+static kt__served *find_with_tag(kt__models *m, const char *name) {
+    char path[256];
+    const char *colon = strrchr(name, ':');
+    if (!colon || strlen(name) >= sizeof path) return NULL;
+    snprintf(path, sizeof path, "%.*s/%s", (int)(colon - name), name, colon + 1);
+    return find_named(m, path);
 }
 
 /* By the configuration's further names; NULL: none of them fits. */
@@ -206,7 +256,8 @@ static kt__served *find_alias(kt__models *m, const char *name) {
 static kt__served *find_by_file(kt__models *m, const char *name) {
     kt__served *found = NULL;
     for (size_t i = 0; i < m->n; i++) {
-        if (!kt__asked_name_fits(name, m->list[i].path)) continue;
+        if (!kt__asked_name_fits(name, m->list[i].path) || kt__served_is_gone(&m->list[i]))
+            continue;
         if (found) return NULL;
         found = &m->list[i];
     }
@@ -218,7 +269,7 @@ static kt__served *find_by_prefix(kt__models *m, const char *name) {
     kt__served *found = NULL;
     size_t len = strlen(name);
     for (size_t i = 0; i < m->n; i++) {
-        if (strncmp(m->list[i].name, name, len) != 0) continue;
+        if (strncmp(m->list[i].name, name, len) != 0 || kt__served_is_gone(&m->list[i])) continue;
         if (found) return NULL;
         found = &m->list[i];
     }
@@ -250,10 +301,12 @@ kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_
     *out = &m->list[0];
     if (!name || !*name) return KT_OK;
     *out = find_named(m, name);
+    if (!*out) *out = find_with_tag(m, name);
     if (!*out) *out = find_alias(m, name);
     if (!*out) *out = find_by_file(m, name);
     if (*out) return KT_OK;
     for (size_t i = 0; i < m->n && len < sizeof names; i++) {
+        if (kt__served_is_gone(&m->list[i])) continue;
         int n = snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", m->list[i].name);
         len += n > 0 ? (size_t)n : 0;
     }
@@ -295,6 +348,15 @@ static kt_status find_file(kt__served *s, int which, kt_error *err) {
                                   err);
     s->found[which] = kt__strdup(name);
     return s->found[which] ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
+}
+
+kt_status kt__served_file(const kt__served *s, char **path, kt_error *err) {
+    const kt__config *config = s->models->config;
+    *path = NULL;
+    if (!s->path) return KT_OK;
+    if (config->find_model) return config->find_model(config, s->path, NULL, false, path, err);
+    *path = kt__strdup(s->path);
+    return *path ? KT_OK : kt__fail_nomem(err, "a path", strlen(s->path));
 }
 
 /* Before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
@@ -474,53 +536,6 @@ static kt_status load_model(kt__served *s, kt_error *err) {
 
 /* ---- counts ---- */
 
-static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
-#define ADD(member) to->member += from->member
-    ADD(n_submitted);
-    ADD(n_refused_busy);
-    ADD(n_refused_deadline);
-    ADD(n_refused_other);
-    for (int i = 0; i < KT_FINISH_COUNT; i++) ADD(n_finished[i]);
-    ADD(n_preempted);
-    ADD(prompt_tokens);
-    ADD(cached_tokens);
-    ADD(queried_tokens);
-    ADD(disk_tokens);
-    ADD(prefill_tokens);
-    ADD(generated_tokens);
-    ADD(recomputed_tokens);
-    ADD(drafted_tokens);
-    ADD(accepted_tokens);
-    ADD(n_prefill_batches);
-    ADD(n_decode_batches);
-    ADD(prefill_us);
-    ADD(decode_us);
-    ADD(sample_us);
-    ADD(n_evicted_blocks);
-    for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
-#undef ADD
-}
-
-/* The states of several places, as one. */
-static void add_state(kt_engine_stats *to, const kt_engine_stats *from) {
-    to->running += from->running;
-    to->waiting += from->waiting;
-    to->held += from->held;
-    to->clients += from->clients;
-    to->kv_blocks += from->kv_blocks;
-    to->kv_blocks_used += from->kv_blocks_used;
-    to->kv_blocks_cached += from->kv_blocks_cached;
-    to->mem_kv_bytes += from->mem_kv_bytes;
-    to->mem_scratch_bytes += from->mem_scratch_bytes;
-    to->parallel_now += from->parallel_now;
-    to->parallel_most += from->parallel_most;
-    to->prefill_tok_s += from->prefill_tok_s;
-    if (from->predicted_wait_ms < to->predicted_wait_ms)
-        to->predicted_wait_ms = from->predicted_wait_ms;
-    if (from->decode_step_us > to->decode_step_us) to->decode_step_us = from->decode_step_us;
-    if (from->gap_ms_now > to->gap_ms_now) to->gap_ms_now = from->gap_ms_now;
-}
-
 /* The lock is held. */
 static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
     memset(out, 0, sizeof *out);
@@ -528,8 +543,8 @@ static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
         kt_engine_stats one;
         kt_engine_get_stats(s->places[i].engine, i ? &one : out);
         if (!i) continue;
-        add_counts(out, &one);
-        add_state(out, &one);
+        kt__stats_add_counts(out, &one);
+        kt__stats_add_state(out, &one);
     }
 }
 
@@ -556,7 +571,7 @@ static void unload_model(kt__served *s, int64_t drain_ms, const char *why) {
     kt_engine_stats stats;
     int n = engines_of(s, engines);
     get_live_stats(s, &stats);
-    add_counts(&s->past, &stats);
+    kt__stats_add_counts(&s->past, &stats);
     s->busy = true;
     s->n_places = 0;
     s->loaded_s = 0;
@@ -683,6 +698,53 @@ void kt__models_stop_waiting(kt__models *m) {
     m->stopping = true;
     pthread_cond_broadcast(&m->room);
     pthread_mutex_unlock(&m->room_lock);
+}
+
+/* ---- models that come and go ---- */
+
+/* What the folder has under the name of an added model now. */
+static kt_status renew_model(kt__served *s, kt_error *err) {
+    const kt__config *base = s->models->config;
+    kt__made made;
+    kt_status status = kt__made_open(base, s->name, s->path, &made, err);
+    if (status != KT_OK) return status;
+    pthread_mutex_lock(&s->lock);
+    if (s->busy || users_of(s)) {
+        status = kt__fail(err, KT_E_BUSY, "the model \"%.80s\" answers or is being loaded",
+                          s->name);
+    } else {
+        if (s->n_places) unload_model(s, 0, ": it was created anew");
+        set_made(s, &made, base);
+        s->gone = false;
+    }
+    pthread_mutex_unlock(&s->lock);
+    kt__made_close(&made);
+    return status;
+}
+
+kt_status kt__models_add(kt__models *m, const char *name, kt_error *err) {
+    kt_status status = KT_OK;
+    pthread_mutex_lock(&m->add_lock);
+    kt__served *there = find_there(m, name);
+    if (there && there->added && (there->made.config || kt__served_is_gone(there)))
+        status = renew_model(there, err);
+    else if (!there && m->n == m->cap)
+        status = kt__fail(err, KT_E_LIMIT, "%zu models are served, and no more can be", m->cap);
+    if (!there && status == KT_OK) {
+        char *own = kt__strdup(name);
+        const kt__model_config from = {.name = own, .path = own, .own = m->config};
+        status = own ? append_model(m, &from, own, err)
+                     : kt__fail_nomem(err, "a model's name", strlen(name));
+    }
+    pthread_mutex_unlock(&m->add_lock);
+    return status;
+}
+
+void kt__served_forget(kt__served *s) {
+    pthread_mutex_lock(&s->lock);
+    s->gone = true;
+    if (s->n_places && !s->busy && !users_of(s)) unload_model(s, 0, ": it was deleted");
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- use ---- */
@@ -820,7 +882,7 @@ static void check_files(kt__served *s) {
 void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
     pthread_mutex_lock(&s->lock);
     get_live_stats(s, out);
-    add_counts(out, &s->past);
+    kt__stats_add_counts(out, &s->past);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -848,8 +910,9 @@ static void get_loaded_info(const kt__served *s, kt__served_info *out) {
 void kt__served_get_info(kt__served *s, kt__served_info *out) {
     memset(out, 0, sizeof *out);
     out->name = s->name;
-    out->targets = kt__place_engine_params(s->config);
     pthread_mutex_lock(&s->lock);
+    out->targets = kt__place_engine_params(s->config);
+    out->gone = s->gone;
     out->users = users_of(s);
     if (s->n_places) get_loaded_info(s, out);
     pthread_mutex_unlock(&s->lock);
@@ -870,9 +933,9 @@ void kt__models_tick(kt__models *m, int64_t idle_s) {
     for (size_t i = 0; i < m->n && !done; i++) {
         kt__served *s = &m->list[i];
         pthread_mutex_lock(&s->lock);
-        bool idle = kt__now_us() - s->used_us > idle_s * 1000000;
+        bool idle = s->gone || (idle_s > 0 && kt__now_us() - s->used_us > idle_s * 1000000);
         check_files(s);
-        if (idle_s > 0 && s->n_places && !users_of(s) && !s->busy && idle) {
+        if (s->n_places && !users_of(s) && !s->busy && idle) {
             unload_model(s, 0, "");
             done = true;
         }
@@ -900,6 +963,7 @@ void kt__models_free(kt__models *m) {
         kt__free(s->found[0]);
         kt__free(s->found[1]);
         kt__learner_table_free(s->learners);
+        set_made(s, &(kt__made){0}, NULL);
         kt__free(s->added);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);

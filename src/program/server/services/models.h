@@ -2,7 +2,8 @@
  *
  * Owns: the context, and for each configured model its file, engine and engine thread: opened with
  * its first request, closed after it was idle for long enough, or where it is idle and another one
- * needs its memory. Models that a client fetched are added to them, and none is ever taken away. Requests
+ * needs its memory. Models that a client fetched or created are added to them; of one that is deleted the
+ * place stays. Requests
  * name a model by its
  * configured name, or by what its file and its repository are called; no path ever comes from a
  * client. Any thread; loading blocks the
@@ -24,6 +25,7 @@ typedef struct kt__served kt__served;
 typedef struct kt__served_info {
     const char *name;
     bool loaded;
+    bool gone;           /* kt__served_forget: it is listed nowhere */
     int64_t loaded_s;    /* Unix time; 0: not loaded */
     int32_t users;       /* requests that hold it */
     int32_t contexts;    /* engines on cores of their own; 1: one for all */
@@ -62,9 +64,28 @@ kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name
 size_t kt__models_count(const kt__models *models); /* it may grow */
 /* As many as there will ever be. */
 size_t kt__models_cap(const kt__models *models);
-/* One more, with the settings that hold for all; what is there under that name, or opened by it, stays
- * as it is. name: a kt__find_model_fn's. KT_E_LIMIT: there are kt__models_cap. */
+/* One more, with the settings that hold for all, or its own if it was created; what is there under that name,
+ * or opened by it, stays as it is, unless it was created anew or is gone. name: a kt__find_model_fn's.
+ * KT_E_LIMIT: there are kt__models_cap; KT_E_BUSY: what was created anew is in use. */
 kt_status KT_CHECKED kt__models_add(kt__models *models, const char *name, kt_error *err);
+/* The file of its weights as it would be loaded now, without quantising it; for kt__free; *path NULL: the
+ * demo model. */
+kt_status KT_CHECKED kt__served_file(const kt__served *served, char **path, kt_error *err);
+/* What the configuration opens it by; NULL: the demo model. */
+const char *kt__served_path(const kt__served *served);
+/* It was added, not configured. */
+bool kt__served_is_added(const kt__served *served);
+/* An added one is meant by no name any more; answers that run are finished. */
+void kt__served_forget(kt__served *served);
+bool kt__served_is_gone(kt__served *served);
+/* Of a created model what its requests have unless they say otherwise (kt__made.words), and its modelfile;
+ * for kt__free. NULL: it is none. */
+char *kt__served_words(kt__served *served);
+char *kt__served_modelfile(kt__served *served);
+/* The settings of a created model that is in use; NULL: it is none. */
+const kt__config *kt__served_made(const kt__served *served);
+/* The numbers of its requests that do not say; false: it was not created, and those of the settings hold. */
+bool kt__served_request(kt__served *served, kt_request_params *out);
 kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);
 

@@ -19,22 +19,12 @@ struct kt__pulls {
     pthread_t thread;
     bool started; /* there is a thread to be joined */
     bool any;     /* state is of a pull */
+    bool kept;    /* it continues when nobody waits for it */
+    int followers;
+    const kt__pull_report *report; /* of the one that runs, or NULL */
     kt__pull_state state;
     atomic_bool stop;
 };
-
-/* ---- what lies in the folder ---- */
-
-static kt_status add_shelf(kt__pulls *p, kt_error *err) {
-    kt__shelf shelf;
-    kt_status status = kt__store_shelf(&p->store, &shelf, err);
-    for (size_t i = 0; i < shelf.n && status == KT_OK; i++)
-        status = kt__models_add(p->models, shelf.models[i].name, err);
-    kt__shelf_close(&shelf);
-    if (status != KT_E_LIMIT) return status;
-    kt__slog_line(p->log, KT_LOG_WARN, "%s: the rest of models_dir is not", err->message);
-    return KT_OK;
-}
 
 /* ---- one pull ---- */
 
@@ -43,6 +33,7 @@ static void note_progress(void *user, uint64_t done, uint64_t total) {
     pthread_mutex_lock(&p->lock);
     p->state.bytes_done = done;
     p->state.bytes = total;
+    if (p->report) snprintf(p->state.digest, sizeof p->state.digest, "%s", p->report->digest);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -96,9 +87,11 @@ static void *run_pull(void *arg) {
     char asked[sizeof p->state.asked], model[sizeof p->state.model] = "";
     snprintf(asked, sizeof asked, "%s", p->state.asked);
     const kt__pull_params params = {&p->store, asked, note_progress, p, &p->stop};
+    p->report = &report;
     kt_status status = kt__pull(&params, &report, &err);
     if (status == KT_OK) note_progress(p, report.bytes, report.bytes);
     if (status == KT_OK) status = serve_pulled(p, report.path, model, sizeof model, &err);
+    p->report = NULL;
     tell_end(p, asked, status, model, &err);
     end_pull(p, status, model, &err);
     return NULL;
@@ -115,11 +108,7 @@ kt_status kt__pulls_create(const kt__config *config, kt__slog *log, kt__models *
     p->log = log;
     p->models = models;
     p->store = kt__model_name_store(config);
-    kt_status status = add_shelf(p, err);
-    if (status == KT_OK) return KT_OK;
-    kt__pulls_free(p);
-    *out = NULL;
-    return status;
+    return KT_OK;
 }
 
 void kt__pulls_free(kt__pulls *p) {
@@ -153,22 +142,51 @@ static kt_status start_thread(kt__pulls *p, const char *name, kt_error *err) {
     return kt__fail_nomem(err, "a thread", 0);
 }
 
+/* The lock is held. */
+static bool is_fetching(const kt__pulls *p) {
+    return p->any && p->state.stage == KT__PULL_FETCHING;
+}
+
 kt_status kt__pulls_start(kt__pulls *p, const char *name, kt_error *err) {
     kt_status status = check_name(name, err);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&p->lock);
-    if (p->any && p->state.stage == KT__PULL_FETCHING)
+    if (is_fetching(p) || p->followers)
         status = kt__fail(err, KT_E_BUSY, "\"%.80s\" is being fetched: one at a time",
                           p->state.asked);
     else
         status = start_thread(p, name, err);
+    if (status == KT_OK) p->kept = true;
     pthread_mutex_unlock(&p->lock);
     return status;
 }
 
+kt_status kt__pulls_follow(kt__pulls *p, const char *name, kt_error *err) {
+    kt_status status = check_name(name, err);
+    if (status != KT_OK) return status;
+    pthread_mutex_lock(&p->lock);
+    bool joins = is_fetching(p) && !strcmp(p->state.asked, name) && !atomic_load(&p->stop);
+    if (!joins && (is_fetching(p) || p->followers)) {
+        status = kt__fail(err, KT_E_BUSY, "\"%.80s\" is being fetched: one at a time",
+                          p->state.asked);
+    } else if (!joins) {
+        status = start_thread(p, name, err);
+        p->kept = false;
+    }
+    if (status == KT_OK) p->followers++;
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+void kt__pulls_leave(kt__pulls *p) {
+    pthread_mutex_lock(&p->lock);
+    if (!--p->followers && is_fetching(p) && !p->kept) atomic_store(&p->stop, true);
+    pthread_mutex_unlock(&p->lock);
+}
+
 bool kt__pulls_stop(kt__pulls *p) {
     pthread_mutex_lock(&p->lock);
-    bool runs = p->any && p->state.stage == KT__PULL_FETCHING;
+    bool runs = is_fetching(p);
     if (runs) atomic_store(&p->stop, true);
     pthread_mutex_unlock(&p->lock);
     return runs;

@@ -192,6 +192,10 @@ static const char *path_of_others(const char *path) {
 static int check_path(kt__http_request *r, refusal *why) {
     const char *path = why->head->path, *other = path_of_others(path);
     char with[120];
+    if (r->route && (r->route->flags & KT__ROUTE_NO_FILE))
+        return say_why(why, 501,
+                       "files are not sent here: put them into the server's folder of models, or "
+                       "pull them");
     if (r->route) return 0;
     if (!other && !strncmp(path, "/v1/", 4) && is_path(path + 3)) other = path + 3;
     if (!other && (size_t)snprintf(with, sizeof with, "/v1%s", path) < sizeof with && is_path(with))

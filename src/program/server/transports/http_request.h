@@ -12,7 +12,9 @@ enum {
     KT__ROUTE_OPEN = 1,    /* no key is asked for */
     KT__ROUTE_METRICS = 2, /* nor here, where the configuration says so */
     KT__ROUTE_FORM = 4,    /* takes a form with a file, but of no browser's page */
-    KT__ROUTE_BARE = 8     /* a POST without a body will do */
+    KT__ROUTE_BARE = 8,    /* a POST without a body will do */
+    KT__ROUTE_NO_FILE =
+        16 /* where other servers take files, of any size: refused before it comes */
 };
 
 typedef struct kt__http_request kt__http_request;
@@ -77,7 +79,7 @@ int kt__http_cancel_batch(kt__http_request *request);
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);
 int kt__ollama_ps(kt__http_request *request);
-int kt__ollama_show(kt__http_request *request);
+int kt__ollama_blob(kt__http_request *request);
 int kt__ollama_version(kt__http_request *request);
 
 #endif

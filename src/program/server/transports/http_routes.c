@@ -105,18 +105,21 @@ static void write_listed_model(kt__http_request *r, const kt__served_info *info)
 
 static int get_models(kt__http_request *r) {
     size_t n = kt__models_count(r->shared->models);
+    const char *last = "";
     (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < n; i++) {
         kt__served_info info;
         kt__served_get_info(kt__models_at(r->shared->models, i), &info);
-        if (i) (void)kt__buf_putc(&r->reply, ',');
+        if (info.gone) continue;
+        if (i) (void)kt__buf_putc(&r->reply, ','); /* the first one is configured, and stays */
+        last = info.name;
         write_listed_model(r, &info);
     }
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
     if (r->settings->config->manage) (void)kt__buf_puts(&r->reply, ",\"manage\":true");
     if (r->shared->pulls) (void)kt__buf_puts(&r->reply, ",\"pull\":true");
     kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
-    kt__json_member(&r->reply, "last_id", kt__served_name(kt__models_at(r->shared->models, n - 1)));
+    kt__json_member(&r->reply, "last_id", last);
     (void)kt__buf_putc(&r->reply, '}');
     return 200;
 }
@@ -363,7 +366,15 @@ static const kt__route routes[] = {
     JOB("/api/generate", kt__dialect_ollama_generate, "gen-"),
     JOB("/api/embed", kt__dialect_ollama_embed, "embd-"),
     JOB("/api/embeddings", kt__dialect_ollama_embeddings, "embd-"),
-    OLLAMA("POST", "/api/show", kt__ollama_show),
+    JOB("/api/show", kt__dialect_ollama_show, "show-"),
+    JOB("/api/pull", kt__dialect_ollama_pull, "pull-"),
+    JOB("/api/push", kt__dialect_ollama_push, "push-"),
+    JOB("/api/create", kt__dialect_ollama_create, "make-"),
+    JOB("/api/copy", kt__dialect_ollama_copy, "make-"),
+    {"DELETE", "/api/delete", &kt__dialect_ollama_delete, NULL, NULL, NULL, "make-", 0, NULL},
+    OLLAMA("GET", "/api/blobs/*", kt__ollama_blob),
+    {"POST", "/api/blobs/*", NULL, kt__ollama_blob, kt__ollama_error_body, NULL, NULL,
+     KT__ROUTE_NO_FILE, NULL},
     OLLAMA("GET", "/api/tags", kt__ollama_tags),
     OLLAMA("GET", "/api/ps", kt__ollama_ps),
     OLLAMA("GET", "/api/version", kt__ollama_version),
