@@ -16,7 +16,7 @@ bolt=$(command -v llvm-bolt || command -v llvm-bolt-16 || command -v llvm-bolt-1
 # shellcheck disable=SC2046
 KT_TARGETS=kentang build build-bolt Release $(release_flags) -DKT_TESTS=OFF -DCMAKE_EXE_LINKER_FLAGS=-Wl,--emit-relocs
 say "instrumenting and training"
-bolt=$(realpath "$(command -v "$bolt")") # it looks for its library beside itself
+bolt=$(realpath "$(command -v "$bolt")") # its library is found next to it
 "$bolt" build-bolt/kentang -instrument -instrumentation-file=build-bolt/bolt.fdata -instrumentation-file-append-pid \
     -o build-bolt/kentang.instrumented >build-bolt/bolt.log 2>&1 || die "BOLT could not instrument (log: build-bolt/bolt.log)"
 rm -f build-bolt/bolt.fdata*

@@ -259,28 +259,37 @@ static void test_silence(void **state) {
     ",\"parameters\":{\"type\":\"object\",\"properties\":{\"n\":{}},\"required\":[\"n\",\"z\"]," \
     "\"additionalProperties\":false}}}]"
 
+/* The same of a member of an argument. */
+#define FORBIDDEN_MEMBER(strict)                                                             \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":" strict                \
+    ",\"parameters\":{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"object\","       \
+    "\"properties\":{},\"required\":[\"z\"],\"additionalProperties\":false}},\"required\":[" \
+    "\"n\"]}}}]"
+
 static void test_unenforceable(void **state) {
     (void)state;
     static const struct {
         const char *loose, *strict, *note;
     } cases[] = {
         {BACK_REFERENCE("false"), BACK_REFERENCE("true"), "not held to its schema: pattern"},
-        {FORBIDDEN_NAME("false"), FORBIDDEN_NAME("true"), "not held to its schema: required"}};
-    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        bool strict = i & 1;
-        kt__tools *tools = read_tools(strict ? cases[i / 2].strict : cases[i / 2].loose);
+        {FORBIDDEN_NAME("false"), FORBIDDEN_NAME("true"), "not held to its schema: required"},
+        {FORBIDDEN_MEMBER("false"), FORBIDDEN_MEMBER("true"), "not held to its schema: required"}};
+    for (size_t i = 0; i < 4 * (sizeof cases / sizeof *cases); i++) {
+        bool strict = i & 1, tags = i >= 2 * (sizeof cases / sizeof *cases);
+        size_t k = i / 2 % (sizeof cases / sizeof *cases);
+        kt__tools *tools = read_tools(strict ? cases[k].strict : cases[k].loose);
         const kt__call_rules rules = {
             .tools = tools, .choice = {.mode = KT__TOOL_REQUIRED}, .prompt_tail = ""};
         kt__call_style style;
         kt__call_constraint made;
         kt_error err = {0};
-        assert_true(kt__call_style_named("qwen3_coder", "none", &style));
+        assert_true(kt__call_style_named(tags ? "qwen3_coder" : "hermes", "none", &style));
         kt_status status = kt__call_constraint_make(&style, &rules, &made, &err);
         assert_int_equal(status, strict ? KT_E_UNSUPPORTED : KT_OK);
         if (strict)
             assert_string_equal(err.where, "/0/function/parameters");
         else
-            assert_non_null(strstr(made.notes.data, cases[i / 2].note));
+            assert_non_null(strstr(made.notes.data, cases[k].note));
         kt__call_constraint_free(&made);
         kt__tools_free(tools);
     }

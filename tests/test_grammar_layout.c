@@ -216,11 +216,73 @@ static void test_closed(void **state) {
     }
 }
 
+/* ---- schemas that no value fits ---- */
+
+static void test_impossible(void **state) {
+    (void)state;
+#define GHOST(more)                                                                                 \
+    "{\"type\":\"object\",\"properties\":{\"x\":{}},\"required\":[\"y\"],\"additionalProperties\":" \
+    "false" more "}"
+    static const struct {
+        const char *schema, *place; /* where it is refused; NULL: it is taken */
+    } cases[] = {
+        {GHOST(""), "/required"},
+        {GHOST(",\"patternProperties\":{\"^y\":{}}"), NULL},
+        {"{\"type\":\"object\",\"properties\":{\"a\":" GHOST("") "},\"required\":[\"a\"]}",
+         "/properties/a/required"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":" GHOST("") ",\"b\":{\"type\":\"null\"}}}",
+         NULL},
+        {"{\"type\":\"array\",\"items\":" GHOST("") ",\"minItems\":1}", "/items/required"},
+        {"{\"type\":\"array\",\"items\":" GHOST("") "}", NULL},
+        {"{\"anyOf\":[" GHOST("") ",{\"type\":\"null\"}]}", NULL},
+        {"{\"anyOf\":[" GHOST("") "," GHOST("") "]}", "/anyOf/0/required"},
+        {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":" GHOST("") "}}", "/$defs/a/required"},
+        {"{\"type\":\"object\",\"required\":[\"y\"],\"allOf\":[{\"properties\":{\"x\":{}},"
+         "\"additionalProperties\":false}]}",
+         "/required"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":false},\"required\":[\"a\"]}", "/required"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
+         NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
+                                           .text = cases[i].schema,
+                                           .len = strlen(cases[i].schema),
+                                           .closed = true};
+        kt__grammar *g = NULL;
+        kt__refusal why = {0};
+        kt_error err;
+        kt_status status = kt__grammar_create(&source, &g, &why, &err);
+        assert_int_equal(status, cases[i].place ? KT_E_UNSUPPORTED : KT_OK);
+        if (cases[i].place) assert_string_equal(why.pointer, cases[i].place);
+        kt__grammar_free(g);
+        /* to judge by, it is a schema like others */
+        kt__grammar_free(written(cases[i].schema, KT__LAYOUT_NONE, false));
+    }
+#undef GHOST
+}
+
+/* What cannot be is never begun where the value may do without it. */
+static void test_impossible_member_is_left_out(void **state) {
+    (void)state;
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{},"
+        "\"required\":[\"y\"],\"additionalProperties\":false},\"b\":{\"type\":\"null\"}}}";
+    kt__grammar *g = written(schema, KT__LAYOUT_NONE, true);
+    kt__gstate s;
+    kt__grammar_start(g, &s);
+    size_t n = 3;
+    assert_false(kt__grammar_feed(g, &s, "{\"a", &n));
+    assert_true(takes(g, "{\"b\":null}"));
+    kt__grammar_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_walks),
         cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_impossible_member_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -394,8 +394,8 @@ static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
     return loosen_tool(w, tool, why, out, status, err);
 }
 
-/* A name that `required` has and a closed object cannot: clients that close the schemas of others make such, and the
- * answer would end where the call's arguments begin. NULL: none. */
+/* A name that `required` has and a closed object cannot: clients that close the schemas of others make such. The grammar
+ * finds it in a schema; a format whose arguments are tags has none of the arguments as a whole. NULL: none. */
 static const kt__jnode *missing_name(const kt__jnode *schema) {
     const kt__jnode *more = kt__jdoc_member(schema, "additionalProperties", 20);
     const kt__jnode *names = kt__jdoc_member(schema, "required", 8);

@@ -25,7 +25,7 @@ enum {
 static kt_status read_schema(kt__grammar *g, const char *text, size_t len, kt__refusal *why,
                              kt_error *err) {
     g->is_json = true;
-    kt_status status = kt__schema_read(&g->schema, &g->t, text, len, g->closed, why, err);
+    kt_status status = kt__schema_read(&g->schema, &g->t, text, len, g->use, why, err);
     if (status == KT_OK) status = kt__svalue_init(&g->v, &g->schema, &g->t, why, err);
     if (status == KT_OK) g->root = kt__svalue_node(&g->v, 1);
     return status;
@@ -35,8 +35,8 @@ static kt_status read_pieces(kt__grammar *g, const kt__grammar_source *source, k
                              kt_error *err) {
     if (source->after.len > 0)
         return kt__fail(err, KT_E_ARG, "a text of pieces has nothing after it");
+    g->is_pieces = g->use.parts = true;
     kt_status status = read_schema(g, source->text, source->len, why, err);
-    g->is_pieces = true;
     return status == KT_OK ? kt__pieces_read(g, &source->mark, &g->root, err) : status;
 }
 
@@ -145,7 +145,7 @@ static kt_status create_grammar(const kt__grammar_source *source, bool closed, k
     g->kind = source->kind;
     g->layout = source->layout;
     g->ordered = source->ordered;
-    g->closed = closed;
+    g->use = (kt__schema_use){.written = source->closed, .closed = closed};
     size_t bytes = POOL_BYTES + 16 * source->len;
     kt_status status;
     KT__TRY(kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err));

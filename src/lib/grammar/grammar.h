@@ -35,7 +35,8 @@ typedef struct kt__grammar_source {
     kt__glayout layout; /* of JSON */
     bool ordered;       /* of JSON: members in the order of the schema */
     /* Of JSON: objects have no members but declared ones where properties are given and nothing is
-     * said of others; where no text fits that, or it is over a limit, they may have others. */
+     * said of others; where no text fits that, or it is over a limit, they may have others. A schema
+     * that no value fits is refused. */
     bool closed;
     kt__gmark mark; /* of KT__GRAMMAR_PIECES */
 } kt__grammar_source;

@@ -20,7 +20,8 @@ enum { KT__GRAMMAR_LEFT = 8 };
 
 struct kt__grammar {
     kt__grammar_kind kind;
-    bool is_json, ordered, closed;
+    bool is_json, ordered;
+    kt__schema_use use;
     kt__glayout layout;
     bool is_pieces; /* JSON values among other texts; is_json is true, too */
     char *around;   /* what is before the body, then what is after it */

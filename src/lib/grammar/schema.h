@@ -108,6 +108,14 @@ typedef struct kt__strie { /* of the names */
     uint32_t name, first, next; /* 0: none */
 } kt__strie;
 
+/* What a schema is read for. */
+typedef struct kt__schema_use {
+    bool written; /* a text is written by it: one that no value fits is refused (schema_empty.c) */
+    bool closed; /* objects have no members but declared ones where properties are given and nothing
+                     is said of others (schema_close.c) */
+    bool parts;  /* the root's prefixItems are the schemas, each of a text's pieces */
+} kt__schema_use;
+
 /* Why a schema was refused. */
 typedef struct kt__refusal {
     char pointer[512], keyword[64], why[200];

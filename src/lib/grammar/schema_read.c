@@ -504,16 +504,17 @@ static kt_status read_all(kt__sreader *r) {
             return kt__sreader_fail(r, KT_E_LIMIT, r->root, NULL, "too complex");
     }
     if (r->status == KT_OK) (void)kt__sreader_settle_unevaluated(r);
-    if (r->status == KT_OK && r->closed) (void)kt__sreader_close_objects(r);
+    if (r->status == KT_OK && r->use.closed) (void)kt__sreader_close_objects(r);
+    if (r->status == KT_OK && r->use.written) (void)kt__sreader_refuse_impossible(r, r->use.parts);
     if (r->status == KT_OK && r->s->names_cap == 0) (void)kt__sreader_grow_names(r);
     if (r->status == KT_OK && !r->s->numbers) r->s->numbers = kt__calloc(1, sizeof(kt__snum));
     return r->status == KT_OK ? build_trie(r) : r->status;
 }
 
-kt_status kt__schema_read(kt__schema *s, kt__terms *t, const char *text, size_t len, bool closed,
-                          kt__refusal *why, kt_error *err) {
+kt_status kt__schema_read(kt__schema *s, kt__terms *t, const char *text, size_t len,
+                          kt__schema_use use, kt__refusal *why, kt_error *err) {
     *s = (kt__schema){0};
-    kt__sreader r = {.s = s, .t = t, .closed = closed, .why = why, .err = err};
+    kt__sreader r = {.s = s, .t = t, .use = use, .why = why, .err = err};
     kt__arena_init(&s->arena, 64 << 10, ARENA_BYTES);
     kt__buf_init(&s->notes, KT__SCHEMA_MAX_NOTES);
     kt_status status = kt__jdoc_parse(&s->arena, text, len, &r.root, err);

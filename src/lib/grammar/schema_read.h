@@ -8,10 +8,9 @@
 
 #include "grammar/schema.h"
 
-/* Terms go to t. closed: for a text that is written, objects have no members but declared ones where
- * properties are given and nothing is said of others (schema_close.c). On failure `why` is filled where a keyword is the reason. KT_E_FORMAT: no JSON, or
- * a keyword with a value of the wrong kind; KT_E_UNSUPPORTED; KT_E_LIMIT. */
+/* Terms go to t. On failure `why` is filled where a keyword is the reason. KT_E_FORMAT: no JSON, or a
+ * keyword with a value of the wrong kind; KT_E_UNSUPPORTED; KT_E_LIMIT. */
 kt_status KT_CHECKED kt__schema_read(kt__schema *schema, kt__terms *t, const char *text, size_t len,
-                                     bool closed, kt__refusal *why, kt_error *err);
+                                     kt__schema_use use, kt__refusal *why, kt_error *err);
 
 #endif

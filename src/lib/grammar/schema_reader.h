@@ -21,7 +21,7 @@ typedef struct kt__sreader {
     int draft; /* 4, 6, 7, 2019, 2020; 0: not said */
     kt__sresource *resources;
     uint32_t n_resources;
-    bool closed;   /* objects have declared members alone */
+    kt__schema_use use;
     uint32_t next; /* node to be read next */
     kt__refusal *why;
     kt_error *err;
@@ -59,6 +59,10 @@ void kt__sprops_sort(kt__sprop *props, uint32_t n); /* by name */
 
 /* schema_close.c: after that, for generation */
 kt_status kt__sreader_close_objects(kt__sreader *r);
+
+/* schema_empty.c: after that, for generation. Refuses a schema that no value fits; parts: of the root's
+ * prefixItems, each of which is one. */
+kt_status kt__sreader_refuse_impossible(kt__sreader *r, bool parts);
 
 /* formats.c: the term of a known format, 0 for an unknown one. */
 kt__gid kt__format_term(kt__terms *t, const char *name, bool *known, char *why, size_t why_cap);
