@@ -1,13 +1,19 @@
 #!/bin/sh
-# What trained models make of calls and of JSON: a server for each model, its questions, and the figures, which must not be
-# below those that were measured (docs/TOOLS.md has them).
-#   tests/trained/run.sh BUILD_DIR [FOLDER]
+# What trained models prove (prove.py), and what they make of calls and of JSON: a server for each model, its questions, and the
+# figures, which must not be below those that were measured (docs/TOOLS.md has them).
+#   tests/trained/run.sh BUILD_DIR [--small] [FOLDER]
 # FOLDER (~/.cache/kentang-trained) has GGUF files of instruction models; those that are named below have floors, others are measured
-# alone. Nothing is fetched.
+# alone. Where it lacks a file that prove.py names, ../shared/tools/trained fetches them, if it is there. --small: prove.py's short
+# form alone. KT_LLAMA: a folder with llama.cpp's tools, whose figures are printed next to ours; KT_TEXT: the text of the perplexities.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/trained/run.sh BUILD_DIR [FOLDER]}" && pwd)
-folder=${2:-$HOME/.cache/kentang-trained}
+shift
+small=
+[ "${1:-}" != --small ] || { small=--small; shift; }
+folder=${1:-$HOME/.cache/kentang-trained}
+fetch=$here/../../../shared/tools/trained
+[ -n "$(ls "$folder" 2>/dev/null)" ] || [ ! -f "$fetch" ] || python3 "$fetch" "$folder"
 work=$(mktemp -d)
 server=
 end() {
@@ -39,6 +45,10 @@ least() {
 }
 
 status=0
+python=/usr/bin/python3
+"$python" -c 'import numpy' 2>/dev/null || python=python3
+"$python" "$here/prove.py" "$build/kentang" "$folder" $small ${KT_TEXT:+--text "$KT_TEXT"} ${KT_LLAMA:+--llama "$KT_LLAMA"} || status=1
+[ -z "$small" ] || exit $status
 for file; do
     name=$(basename "$file" .gguf)
     if ! "$build/kentang" inspect "$file" 2>/dev/null | grep -q chat_template; then
