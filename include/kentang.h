@@ -794,6 +794,7 @@ typedef struct kt_sampling {
     const kt_logit_bias *logit_bias; /* [n_logit_bias] */
     size_t n_logit_bias;
     int32_t min_keep;           /* 0; candidates that truncating steps leave at least */
+    int32_t mt19937;            /* 0; 1: tokens are chosen by the random numbers that llama.cpp draws with this seed */
 } kt_sampling;
 #define KT_SEED_RANDOM UINT64_MAX
 
@@ -1107,6 +1108,7 @@ struct kt_request_params {
     int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
     int32_t n_logprobs;      /* -1: none; 0: of each token of the answer; n: of the n most probable,
                               * too */
+    bool post_sampling;      /* with n_logprobs: of what the sampler chain has left, from which tokens are drawn */
     /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is
      * computed then; without a sequence, no pooling */
     bool prompt_logprobs;
@@ -1130,6 +1132,9 @@ struct kt_request_params {
     kt_event_fn *on_event;   /* NULL: kt_request_next_event */
     kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
     void *user;
+    /* PROGRESS events, before the first token: what is known of the prompt, and after each batch with
+     * tokens of it. One that reads slowly misses some. */
+    bool progress;
     kt_shorten shorten;      /* of messages; KT_E_UNSUPPORTED with chat_json or a sequence */
 };
 
@@ -1137,11 +1142,13 @@ typedef enum kt_event_kind {
     KT_EVENT_STARTED,  /* leaves the queue; once a request */
     KT_EVENT_TOKEN,    /* a token of a choice, and the text it released */
     KT_EVENT_FINISHED, /* of a choice; no more events of this choice */
+    KT_EVENT_PROGRESS, /* of the prompt, where progress was asked for */
 } kt_event_kind;
 
 typedef struct kt_logprob {
     int32_t id;
-    float logprob; /* natural logarithm of the model's own probability, before the sampler chain */
+    float logprob; /* natural logarithm of the model's own probability, before the sampler chain, or
+                    * with post_sampling after it */
 } kt_logprob;
 
 struct kt_event {
@@ -1170,7 +1177,10 @@ struct kt_event {
                                  token after those before it, then the most probable ones (id -1:
                                  there are fewer); of the first one only the id means
                                  something. Valid until the request is closed; NULL: not complete */
-    size_t n_prompt;
+    size_t n_prompt;        /* also of PROGRESS: the prompt's tokens, */
+    size_t n_cached;        /* PROGRESS: of these, found, */
+    size_t n_computed;      /* and known by now, those that were found included */
+    int64_t prefill_us;     /* in batches of them */
     const float *embedding; /* [d_model] where pooling was asked for; else NULL */
     size_t n_embedding;
 };
@@ -1307,6 +1317,7 @@ typedef struct kt_engine_stats {
     uint64_t prefill_tokens;        /* computed in prompts' batches */
     uint64_t generated_tokens;      /* sampled */
     uint64_t recomputed_tokens;
+    uint64_t n_drafts; /* steps with proposals */
     uint64_t drafted_tokens, accepted_tokens;
     /* work */
     uint64_t n_prefill_batches, n_decode_batches;

@@ -136,6 +136,8 @@ static inline void note_event(void *user, const kt_event *event) {
         a->finish = event->finish;
         a->report = *event->report;
         if (event->error) a->error = *event->error;
+        break;
+    case KT_EVENT_PROGRESS: break;
     }
 }
 

@@ -314,6 +314,68 @@ static void test_logprobs(void **state) {
     close_engine(w);
 }
 
+/* Probabilities after the chain are those of what top_k has left, and sum to one; greedy is certain. */
+static void test_post_sampling(void **state) {
+    world *w = *state;
+    answer out;
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
+    open_engine(w, &ep);
+    for (int greedy = 0; greedy < 2; greedy++) {
+        kt_request_params r = request_of(w, 0);
+        r.n_logprobs = 5;
+        r.post_sampling = true;
+        r.gen.sampling.temperature = greedy ? 0.0f : 1.0f;
+        r.gen.sampling.top_k = 3;
+        r.gen.sampling.top_p = 1;
+        r.gen.sampling.min_p = 0;
+        submit_request(w, &r, &out);
+        run_to_end(w, false);
+        assert_true(out.n_tokens > 2);
+        for (int i = 0; i < out.n_tokens; i++) {
+            double sum = 0;
+            int n = 0;
+            while (n < 5 && out.top[i][n].id >= 0) sum += exp((double)out.top[i][n++].logprob);
+            assert_int_equal(n, greedy ? 1 : 3);
+            assert_true(fabs(sum - 1) < 1e-5);
+            assert_true(out.logprob[i] <= 0 && out.logprob[i] > -INFINITY);
+            if (greedy) assert_int_equal(out.top[i][0].id, out.ids[i]);
+        }
+    }
+    close_engine(w);
+}
+
+/* Reported before the first token: what was found, then what is known after each batch, up to the whole. */
+static void test_progress(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512, .n_ubatch = 32};
+    open_engine(w, &ep);
+    for (int again = 0; again < 2; again++) {
+        kt_request_params r = request_of(w, 3);
+        kt_request *req;
+        kt_event event;
+        size_t n_last = 0, n_prompt = 0;
+        int n = 0;
+        bool token = false;
+        r.progress = true;
+        MUST(kt_engine_submit(w->engine, &r, &req, &err));
+        while (kt_request_next_event(req, &event, -1) && event.kind != KT_EVENT_FINISHED) {
+            token |= event.kind == KT_EVENT_TOKEN;
+            if (event.kind != KT_EVENT_PROGRESS) continue;
+            assert_false(token);
+            if (!n++) assert_int_equal(event.n_computed, event.n_cached);
+            if (n > 1) assert_true(event.n_computed > n_last && event.prefill_us > 0);
+            n_last = event.n_computed;
+            n_prompt = event.n_prompt;
+            assert_true(again ? event.n_cached > 0 : event.n_cached == 0);
+        }
+        assert_int_equal(n_last, n_prompt);
+        assert_true(again ? n == 2 : n > 2);
+        kt_request_close(req);
+    }
+    close_engine(w);
+}
+
 static void test_times_sum_to_the_whole(void **state) {
     world *w = *state;
     answer out[8];
@@ -532,6 +594,8 @@ int main(void) {
         cmocka_unit_test_prestate(test_bad_requests, &w),
         cmocka_unit_test_prestate(test_a_slow_reader_pauses_its_own_answer, &w),
         cmocka_unit_test_prestate(test_logprobs, &w),
+        cmocka_unit_test_prestate(test_post_sampling, &w),
+        cmocka_unit_test_prestate(test_progress, &w),
         cmocka_unit_test_prestate(test_times_sum_to_the_whole, &w),
         cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),

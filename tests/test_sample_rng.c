@@ -31,6 +31,20 @@ static void test_philox_gives_the_published_answers(void **state) {
     }
 }
 
+/* The 10000th word of seed 5489 is the one that the C++ standard states; any order of asking gives the same words. The
+ * uniform numbers are those that GCC's std::mt19937 and std::uniform_real_distribution give for seed 42. */
+static void test_mt19937_gives_the_standard_answer(void **state) {
+    (void)state;
+    static const double known[] = {0.79654298428784598, 0.18343478789336848, 0.77969099761266125};
+    kt__mt19937 mt;
+    kt__mt19937_init(&mt, 5489);
+    assert_true(kt__mt19937_word(&mt, 9999) == 4123659995u);
+    assert_true(kt__mt19937_word(&mt, 0) == 3499211612u);
+    assert_true(kt__mt19937_word(&mt, 9999) == 4123659995u);
+    kt__mt19937_init(&mt, 42);
+    for (uint64_t i = 3; i-- > 0;) assert_true(kt__mt19937_uniform(&mt, i) == known[i]);
+}
+
 /* Each part of the key, counted up alone, fills 64 bins evenly and in no order. */
 static void test_every_part_of_the_key_matters(void **state) {
     (void)state;
@@ -67,6 +81,7 @@ static void test_system_seeds_differ(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox_gives_the_published_answers),
+        cmocka_unit_test(test_mt19937_gives_the_standard_answer),
         cmocka_unit_test(test_every_part_of_the_key_matters),
         cmocka_unit_test(test_system_seeds_differ),
     };

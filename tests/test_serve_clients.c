@@ -132,6 +132,7 @@ static void test_continued(void **state) {
         {"/v1/chat/completions",
          USER ",{\"role\":\"assistant\",\"content\":\"Once upon a\",\"prefix\":true}", "",
          "choices.0.message.content"},
+        {"/v1/chat/completions", USER "," BEGUN, "", "choices.0.message.content"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(body, sizeof body, "{\"messages\":[%s],\"temperature\":0,\"max_tokens\":12%s}",
@@ -150,6 +151,18 @@ static void test_continued(void **state) {
     json_decref(v);
     json_decref(answer_of("POST", "/v1/chat/completions",
                           "{\"messages\":[" USER "],\"continue_final_message\":true}", 400));
+    json_decref(answer_of("POST", "/v1/chat/completions",
+                          "{\"messages\":[" USER "," BEGUN "],\"continue_final_message\":true,"
+                          "\"add_generation_prompt\":true}",
+                          400));
+    for (int i = 0; i < 2; i++) { /* a new message begins after it */
+        v = answer_of("POST", "/apply-template",
+                      i ? "{\"messages\":[" USER "," BEGUN "],\"continue_final_message\":false}"
+                        : "{\"messages\":[" USER "," BEGUN "],\"add_generation_prompt\":true}",
+                      200);
+        assert_true(strlen(text_at(v, "prompt")) > strlen(prompt));
+        json_decref(v);
+    }
     json_decref(
         answer_of("POST", "/v1/messages", "{\"messages\":[" BEGUN "],\"max_tokens\":3}", 400));
 }

@@ -128,11 +128,8 @@ static void test_embeddings(void **state) {
     assert_true(json_string_length(at(v, "data.1.embedding")) > 100);
     json_decref(v);
     free(r);
-    static const char *const bad[] = {"{\"input\":[]}",
-                                      "{\"input\":[\"a\",7]}",
-                                      "{}",
+    static const char *const bad[] = {"{\"input\":[]}", "{\"input\":[\"a\",true]}", "{}",
                                       "{\"input\":\"x\",\"dimensions\":100000}",
-                                      "{\"input\":[\"a\",\"\"]}",
                                       "{\"input\":[[-1]]}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         r = post(&w, "/v1/embeddings", bad[i]);

@@ -72,8 +72,146 @@ static void test_probabilities(void **state) {
     assert_int_equal(json_array_size(at(v, "completion_probabilities.0.top_logprobs")), 3);
     assert_true(json_real_value(at(v, "completion_probabilities.0.logprob")) <= 0);
     json_decref(v);
-    json_decref(
-        completion("{\"prompt\":\"Once\",\"n_probs\":2,\"post_sampling_probs\":true}", 400));
+    v = completion(
+        "{\"prompt\":\"Once\",\"n_predict\":2,\"top_k\":2,\"top_p\":1,\"min_p\":0,\"n_probs\":5,"
+        "\"post_sampling_probs\":true}",
+        200);
+    double sum = 0;
+    assert_int_equal(json_array_size(at(v, "completion_probabilities.0.top_probs")), 2);
+    for (int i = 0; i < 2; i++)
+        sum += json_number_value(at(v, i ? "completion_probabilities.0.top_probs.1.prob"
+                                         : "completion_probabilities.0.top_probs.0.prob"));
+    assert_true(sum > 0.9999 && sum < 1.0001);
+    assert_true(json_number_value(at(v, "completion_probabilities.1.prob")) > 0);
+    json_decref(v);
+}
+
+/* Chunks before the first token say how far the prompt is, those with tokens what they took so far. */
+static void test_progress(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *body;
+    } cases[] = {
+        {"/completion", "{\"prompt\":\"Once upon a time there was a cat\",\"n_predict\":4"},
+        {"/v1/chat/completions", "{" STORY ",\"max_tokens\":4"},
+        {"/v1/completions", "{\"prompt\":\"Once upon a time\",\"max_tokens\":4"},
+        {"/v1/responses", "{\"input\":\"A story, please\",\"max_output_tokens\":4"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char body[512];
+        int n_progress = 0, n_timed = 0;
+        json_int_t processed = -1, total = 0;
+        snprintf(
+            body, sizeof body,
+            "%s,\"stream\":true,\"return_progress\":true,\"timings_per_token\":true,\"ignore_eos\":true}",
+            cases[i].body);
+        reply *r = post(&w, cases[i].path, body);
+        unchunk(r);
+        for (char *line = r->body; (line = strstr(line, "data: {")) != NULL; line++) {
+            json_t *v = json_loads(line + 6, JSON_DISABLE_EOF_CHECK, NULL);
+            n_timed += json_integer_value(at(v, "timings.predicted_n")) > 0;
+            if (at(v, "prompt_progress")) {
+                assert_int_equal(n_timed, 0);
+                assert_true(json_integer_value(at(v, "prompt_progress.processed")) > processed);
+                processed = json_integer_value(at(v, "prompt_progress.processed"));
+                total = json_integer_value(at(v, "prompt_progress.total"));
+                if (!n_progress++)
+                    assert_int_equal(processed, json_integer_value(at(v, "prompt_progress.cache")));
+            }
+            json_decref(v);
+        }
+        if (n_progress < 2 || processed != total || n_timed < 3)
+            fail_msg("%s: %d, %d of %d, %d: %s", cases[i].path, n_progress, (int)processed,
+                     (int)total, n_timed, r->body);
+        free(r);
+    }
+}
+
+/* What a chat's request became; without the word nothing is said. */
+static void test_verbose(void **state) {
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        char body[256];
+        snprintf(body, sizeof body, "{" STORY ",\"max_tokens\":2,\"seed\":3,\"verbose\":%s}",
+                 on ? "true" : "false");
+        reply *r = post(&w, "/v1/chat/completions", body);
+        json_t *v = body_of(r);
+        assert_true(!at(v, "__verbose") == !on);
+        if (on) {
+            assert_non_null(strstr(text_at(v, "__verbose.prompt"), "Tell me a story about a cat."));
+            assert_string_equal(text_at(v, "__verbose.content"),
+                                text_at(v, "choices.0.message.content"));
+            assert_int_equal(json_integer_value(at(v, "__verbose.generation_settings.seed")), 3);
+        }
+        json_decref(v);
+        free(r);
+    }
+}
+
+/* Ends of a turn that are forbidden are biases of the settings. */
+static void test_ignored_ends(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":\"Once\",\"n_predict\":1,\"ignore_eos\":true}", 200);
+    assert_true(json_array_size(at(v, "generation_settings.logit_bias")) > 0);
+    assert_true(json_is_null(at(v, "generation_settings.logit_bias.0.bias")));
+    json_decref(v);
+    v = completion("{\"prompt\":\"Once\",\"n_predict\":1}", 200);
+    assert_int_equal(json_array_size(at(v, "generation_settings.logit_bias")), 0);
+    json_decref(v);
+}
+
+/* llama-server's timings are numbers, one computed from the other; its rates on /metrics are those since the last look. */
+static void test_timings_and_rates(void **state) {
+    (void)state;
+    json_t *v = completion("{\"prompt\":\"Once\",\"n_predict\":5,\"ignore_eos\":true}", 200),
+           *number;
+    const char *key;
+    json_object_foreach((json_t *)(uintptr_t)at(v, "timings"), key, number)
+        assert_true(json_is_number(number));
+    double ms = json_number_value(at(v, "timings.predicted_ms"));
+    double rate = json_number_value(at(v, "timings.predicted_per_second"));
+    assert_true(rate > 1e3 / ms * 4 - 1e-6 && rate < 1e3 / ms * 4 + 1e-6);
+    json_decref(v);
+    for (int look = 0; look < 2; look++) {
+        reply *r = ask(&w, "GET", "/metrics", "", "");
+        assert_non_null(strstr(r->text, "Process-Start-Time-Unix: "));
+        assert_non_null(strstr(r->body, "llamacpp:n_tokens_max "));
+        const char *at_rate = strstr(r->body, "\nllamacpp:predicted_tokens_seconds ");
+        assert_non_null(at_rate);
+        assert_true((strtod(at_rate + strlen("\nllamacpp:predicted_tokens_seconds "), NULL) > 0) ==
+                    !look);
+        free(r);
+    }
+}
+
+/* Ids and texts mixed, objects with texts, nothing at all: each is one input. */
+static void test_inputs_of_embeddings(void **state) {
+    (void)state;
+    static const char *const taken[] = {"[12,34,\"string\",56]", "{\"prompt_string\":\"one two\"}",
+                                        "{\"content\":[{\"type\":\"text\",\"text\":\"one \"},"
+                                        "{\"type\":\"text\",\"text\":\"two\"}]}",
+                                        "[\"one two\",[12,\"string\",34]]", "\"one two\""};
+    static const char *const refused[] = {
+        "{}", "{\"content\":\"one\"}", "[[true]]", "[12,true]",
+        "{\"content\":[{\"type\":\"image_url\",\"text\":\"x\"}]}"};
+    char body[256], first[64] = "";
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        snprintf(body, sizeof body, "{\"input\":%s}", taken[i]);
+        reply *r = post(&w, "/v1/embeddings", body);
+        if (r->status != 200) fail_msg("%s: %s", taken[i], r->text);
+        json_t *v = body_of(r);
+        snprintf(body, sizeof body, "%.9g", json_number_value(at(v, "data.0.embedding.0")));
+        if (i == 1) snprintf(first, sizeof first, "%s", body);
+        if (i == 2 || i == 4) assert_string_equal(body, first);
+        json_decref(v);
+        free(r);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        snprintf(body, sizeof body, "{\"input\":%s}", refused[i]);
+        reply *r = post(&w, "/v1/embeddings", body);
+        if (r->status != 400) fail_msg("%s: %s", refused[i], r->text);
+        assert_non_null(strstr(r->body, "input"));
+        free(r);
+    }
 }
 
 /* Chunks have the tokens of their text; put together it is the whole answer. */
@@ -216,11 +354,13 @@ static void test_prefix_of_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_completion),      cmocka_unit_test(test_fields_that_are_wanted),
-        cmocka_unit_test(test_prompts),         cmocka_unit_test(test_probabilities),
-        cmocka_unit_test(test_stream),          cmocka_unit_test(test_bias_on_texts),
-        cmocka_unit_test(test_state),           cmocka_unit_test(test_bodies_of_clients),
-        cmocka_unit_test(test_prefix_of_paths),
+        cmocka_unit_test(test_completion),        cmocka_unit_test(test_fields_that_are_wanted),
+        cmocka_unit_test(test_prompts),           cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_verbose),           cmocka_unit_test(test_ignored_ends),
+        cmocka_unit_test(test_timings_and_rates), cmocka_unit_test(test_inputs_of_embeddings),
+        cmocka_unit_test(test_probabilities),     cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_bias_on_texts),     cmocka_unit_test(test_state),
+        cmocka_unit_test(test_bodies_of_clients), cmocka_unit_test(test_prefix_of_paths),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -105,7 +105,7 @@ static void test_settings_have_the_rows_values(void **state) {
             fail_msg("%s: other limits, or another default", s->key);
         n_found++;
     }
-    assert_int_equal(n_found, 21);
+    assert_int_equal(n_found, 22);
     kt__config_free(c);
 }
 

@@ -58,7 +58,8 @@ class kt_sampling(ctypes.Structure):
                 ("dry_base", c_float), ("dry_allowed_length", c_int32), ("dry_penalty_last_n", c_int32),
                 ("dry_breakers", POINTER(c_char_p)), ("n_dry_breakers", c_size_t), ("mirostat", c_int32),
                 ("mirostat_tau", c_float), ("mirostat_eta", c_float), ("chain", c_char_p),
-                ("logit_bias", POINTER(kt_logit_bias)), ("n_logit_bias", c_size_t), ("min_keep", c_int32)]
+                ("logit_bias", POINTER(kt_logit_bias)), ("n_logit_bias", c_size_t), ("min_keep", c_int32),
+                ("mt19937", c_int32)]
 
 
 class kt_gen_params(ctypes.Structure):

@@ -1,5 +1,6 @@
 #include "answer/answer.h"
 
+#include <math.h> /* INFINITY only */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -97,11 +98,21 @@ kt_status kt__answer_hold(kt__answer *a, kt__constraint *constraint, bool finish
     return KT_OK;
 }
 
+void kt__answer_probs(const kt__answer *a, int32_t id, kt_logprob *out, int n) {
+    if (a->drawn) {
+        kt__sampler_probs(a->sampler, id, out, n);
+        return;
+    }
+    for (int i = 0; i <= n; i++)
+        out[i] = i < 2 ? (kt_logprob){id, 0.0f} : (kt_logprob){-1, -INFINITY};
+}
+
 static kt_status sample_masked(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
                                kt_error *err) {
     float *masked = a->engine->masked;
     kt_status status = kt__held_mask(a->held, logits, masked, err);
     if (status != KT_OK) return status;
+    a->drawn = true;
     status = kt__sampler_sample(a->sampler, masked, position, id, err);
     if (status != KT_E_NUMERIC) return status;
     return kt__fail(err, KT_E_UNSUPPORTED, "no token of this vocabulary can continue the text");
@@ -150,6 +161,7 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
     int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = KT_OK;
     int32_t forced = a->parts ? kt__parts_forced(a->parts) : -1;
+    a->drawn = false;
     if (forced >= 0) {
         *id = forced;
     } else if (is_held(a)) {
@@ -158,6 +170,7 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
     } else if (kt__sampler_is_argmax(a->sampler)) {
         *id = argmax_of(engine, logits);
     } else {
+        a->drawn = true;
         status = kt__sampler_sample(a->sampler, logits, position, id, err);
     }
     if (status == KT_OK) kt__sampler_accept(a->sampler, *id);

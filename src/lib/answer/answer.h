@@ -18,6 +18,7 @@ enum { KT__ANSWER_WAY = 8 }; /* tokens of the way to the end that are kept */
 typedef struct kt__answer {
     kt_engine *engine;
     kt__sampler *sampler;
+    bool drawn; /* the last token came from the sampler: nothing else determined it */
     kt__stops *stops;
     kt__detok detok;
     kt__buf piece; /* what the detokeniser released */
@@ -52,6 +53,9 @@ void kt__answer_accept(kt__answer *answer, int32_t id);
 /* Draws the token that will take position; it counts as accepted. */
 kt_status kt__answer_sample(kt__answer *answer, const float *logits, uint64_t position, int32_t *id,
                             kt_error *err) KT_CHECKED;
+/* Logarithms of the probabilities that token id was just drawn from: id's own in out[0], then the n most probable
+ * ones (id -1: there are fewer). Before the next token is drawn by any answer. */
+void kt__answer_probs(const kt__answer *answer, int32_t id, kt_logprob *out, int n);
 /* The token's text into `text`; finish where it ends the answer. */
 kt_status kt__answer_push(kt__answer *answer, int32_t id, kt_error *err) KT_CHECKED;
 /* The answer is over for the given reason (unless what was held back says otherwise): the rest of

@@ -99,7 +99,7 @@ typedef struct kt__engine_profile {
 /* What the engine has done since it was opened, for statistics. */
 typedef struct kt__engine_counts {
     uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
-    uint64_t n_drafted, n_accepted;
+    uint64_t n_drafts, n_drafted, n_accepted;
     int64_t sample_us;
 } kt__engine_counts;
 

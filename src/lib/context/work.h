@@ -30,6 +30,8 @@ typedef struct kt__work_ops {
     void (*started)(kt__work *work); /* it leaves the queue; once */
     /* The prefix index was asked, and what is after it: n_cached is final. */
     void (*looked_up)(kt__work *work);
+    /* Its first positions were found, or more of them computed; NULL: nobody wants to know. */
+    void (*progressed)(kt__work *work);
     /* Logits after n_pos positions: before the last known token, where the task wants all of them,
      * they are noted. After it an answer draws *id and appends it; finish is set where it ends with
      * that. false: no further row is wanted. */

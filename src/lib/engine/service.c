@@ -261,6 +261,7 @@ void kt__service_publish(kt_engine *engine) {
         .prefill_tokens = c.n_prefill_tok,
         .generated_tokens = r->n_generated,
         .recomputed_tokens = c.n_recomputed_tok,
+        .n_drafts = r->n_drafts,
         .drafted_tokens = r->n_drafted,
         .accepted_tokens = r->n_accepted,
         .n_prefill_batches = c.n_prefill_batches,

@@ -108,13 +108,33 @@ static void choice_looked_up(kt__work *w) {
     if (c->index == 0) explain_miss(c, kt__inbox_prefill_us_tok(w->engine->inbox));
 }
 
+/* Once for each number of tokens: what is computed again after it was suspended was reported. */
+static void choice_progressed(kt__work *w) {
+    kt__choice *c = kt__choice_of(w);
+    const kt__submitted *sub = c->sub;
+    int32_t n = w->task.n_done < sub->n_text ? w->task.n_done : sub->n_text;
+    if (!sub->progress || c->index > 0 || n <= c->n_reported) return;
+    c->n_reported = n;
+    kt_event event = {.kind = KT_EVENT_PROGRESS,
+                      .id = -1,
+                      .n_prompt = (size_t)(sub->n_text - w->n_base),
+                      .n_cached = (size_t)w->n_cached,
+                      .n_computed = (size_t)(n > w->n_base ? n - w->n_base : 0),
+                      .prefill_us = w->task.us[KT__ACCOUNT_PREFILL]};
+    kt__events_emit(c, &event);
+}
+
 /* ---- tokens ---- */
 
 static void emit_token(kt__choice *c, int32_t id, const float *logits) {
     const kt__submitted *sub = c->sub;
     kt_logprob own[KT_LOGPROBS_MAX + 1];
     int n = sub->n_logprobs;
-    if (n >= 0) kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), id, own, n);
+    if (sub->post_sampling) {
+        kt__answer_probs(&c->answer, id, own, n);
+    } else if (n >= 0) {
+        kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), id, own, n);
+    }
     kt__events_emit_text(c, id, n >= 0 ? own : NULL, n);
 }
 
@@ -385,6 +405,7 @@ static void choice_release(kt__work *w) {
 const kt__work_ops *kt__choice_ops(void) {
     static const kt__work_ops ops = {.started = choice_started,
                                      .looked_up = choice_looked_up,
+                                     .progressed = choice_progressed,
                                      .take_logits = choice_take_logits,
                                      .take_hidden = choice_take_hidden,
                                      .end = choice_end,

@@ -96,7 +96,8 @@ void kt__events_emit(kt__choice *choice, kt_event *event) {
         event->last = --sub->n_open == 0;
         choice->ended = true;
     }
-    if (!sub->detached && !sub->on_event) store_event(choice, event);
+    bool full = event->kind == KT_EVENT_PROGRESS && sub->ring_n >= KT__HELD_EVENTS;
+    if (!sub->detached && !sub->on_event && !full) store_event(choice, event);
     if (!sub->detached && sub->on_event) call_back(sub, event);
     pthread_mutex_unlock(&sub->lock);
 }

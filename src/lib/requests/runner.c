@@ -198,6 +198,10 @@ static void count_found(kt__runner *r, kt__work *w, bool asked) {
     if (asked && !w->task.loading) w->ops->looked_up(w);
 }
 
+static void tell_progress(kt__work *w) {
+    if (w->ops->progressed && !w->task.loading && w->n_load == 0) w->ops->progressed(w);
+}
+
 /* An answer that continues where its sequence was evaluated has its first logits already. */
 static void take_first(kt__work *w) {
     int32_t id;
@@ -215,6 +219,7 @@ static void op_start(void *user, kt__task *task) {
     if (w->n_load == 0) own_end(r, task);
     if (!w->is_counted) count_found(r, w, asked);
     move_cursor_back(w);
+    tell_progress(w);
     take_first(w);
     atomic_store(&w->n_computed, task->n_done);
 }
@@ -263,6 +268,7 @@ static void op_load(void *user, kt__task *task, int64_t until_us) {
     }
     atomic_store(&w->n_computed, task->n_done);
     if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
+    tell_progress(w);
 }
 
 static void op_fork(void *user, const kt__task *src, kt__task *dst) {
@@ -522,6 +528,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     keep_state(w, r->engine->step_fwd, seg->row0 + i);
     note_verified(r, w, n, accepted);
     if (n == 0) return;
+    r->engine->counts.n_drafts++;
     r->engine->counts.n_drafted += (uint64_t)n;
     r->engine->counts.n_accepted += (uint64_t)accepted;
     kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
@@ -700,6 +707,7 @@ static void complete_slice(kt__runner *r, int index) {
         return;
     }
     note_computed(r, w, n);
+    tell_progress(w);
     keep_state(w, r->engine->fwd, r->prompts.segs[index].row0 + n - 1);
     if (uses_cache(w)) kt__stored_put_ends(w, before);
     if (task->kind == KT__TASK_EMBED) {

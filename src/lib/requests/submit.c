@@ -246,6 +246,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     }
     KT__TRY(make_answer(c, request, ids, n, err));
     KT__TRY(make_keys(c, cap, err));
+    c->n_reported = -1;
     if (w->task.kind == KT__TASK_ANSWER) w->proposals = &c->proposals;
 out:
     return status;
@@ -305,6 +306,8 @@ static kt_status copy_params(kt__submitted *sub, const kt_request_params *reques
     sub->user = request->user;
     sub->n_logprobs = request->n_logprobs;
     sub->n_predict = request->gen.n_predict;
+    sub->post_sampling = request->post_sampling && request->n_logprobs >= 0;
+    sub->progress = request->progress;
     sub->recall = kt_recall_hold(request->recall);
     sub->keep = request->keep;
     sub->keys = request->keys;

@@ -30,7 +30,8 @@ typedef struct kt__choice {
     int8_t *kept; /* [cap_kept][d_model] keys of the states that tokens were drawn from, or NULL */
     size_t n_kept, cap_kept;
     int32_t n_recalled;
-    bool ended; /* under the request's lock: nothing above changes any more */
+    int32_t n_reported; /* positions that a PROGRESS event reported; at first -1 */
+    bool ended;         /* under the request's lock: nothing above changes any more */
 } kt__choice;
 
 /* An event that waits to be read. */
@@ -69,6 +70,7 @@ struct kt__submitted {
     int32_t n_kept; /* positions that were computed before */
     int32_t n_text; /* tokens that are known before the answer */
     int32_t n_logprobs, n_predict;
+    bool post_sampling, progress;
     kt_pooling pooling;
     bool normalize;
     kt__constraint *constraint;     /* lent, of all choices; or NULL */

@@ -6,6 +6,7 @@
 #define KT_SAMPLE_CHAIN_H
 
 #include "sample/match.h"
+#include "sample/rng.h"
 #include "sample/sample.h"
 
 enum { KT__MAX_STEPS = 32, KT__MAX_BIAS = 1 << 20, KT__MAX_BREAKERS = 256 };
@@ -120,6 +121,9 @@ struct kt__sampler {
     double mu;
     int32_t pending_id; /* mirostat: the token that kt__sampler_sample chose last, or -1, ... */
     double pending_surprise; /* ... in bits */
+    kt__mt19937 *mt;         /* whose numbers choose tokens; NULL: those of the position */
+    uint64_t first_position; /* with it: of the first token that was drawn */
+    kt__cands last;          /* what the last token was drawn from; in the scratch */
 };
 
 /* sampler.c: everything but the choice; candidates and weights are those that the draw walks. */

@@ -72,5 +72,9 @@ void kt__sampler_accept(kt__sampler *sampler, int32_t id);
  * will take. KT_E_NUMERIC for NaN, +infinity, or when every token is forbidden. */
 kt_status KT_CHECKED kt__sampler_sample(kt__sampler *sampler, const float *logits,
                                         uint64_t position, int32_t *id, kt_error *err);
+/* Logarithms of the probabilities that the last sample was drawn from: id's own in out[0], -infinity where the
+ * chain has left it out, then the n most probable ones (id -1: there are fewer). Before anything else uses the
+ * sampler or its scratch. */
+void kt__sampler_probs(const kt__sampler *sampler, int32_t id, kt_logprob *out, int n);
 
 #endif

@@ -62,6 +62,14 @@ static kt_status set_scratch(kt__sampler *s, const kt__sampler_setup *setup, kt_
                     s->scratch->n_vocab, (int)setup->n_vocab);
 }
 
+static kt_status set_generator(kt__sampler *s, kt_error *err) {
+    if (!s->params.mt19937) return KT_OK;
+    s->mt = kt__calloc(1, sizeof *s->mt);
+    if (!s->mt) return kt__fail_nomem(err, "a random number generator", sizeof *s->mt);
+    kt__mt19937_init(s->mt, (uint32_t)s->params.seed + s->choice);
+    return KT_OK;
+}
+
 static kt_status fill_sampler(kt__sampler *s, const kt_sampling *params,
                               const kt__sampler_setup *setup, kt_error *err) {
     s->params = *params;
@@ -74,6 +82,7 @@ static kt_status fill_sampler(kt__sampler *s, const kt_sampling *params,
     if (setup->vocab) s->vocab = *setup->vocab;
     kt__sampler_reset(s);
     if (s->params.seed == KT_SEED_RANDOM) KT__STEP(kt__rng_seed(&s->params.seed, err));
+    KT__STEP(set_generator(s, err));
     KT__STEP(set_steps(s, params->chain, err));
     KT__STEP(set_breakers(s, params, err));
     KT__STEP(set_bias(s, params, err));
@@ -103,6 +112,7 @@ void kt__sampler_free(kt__sampler *s) {
     if (!s) return;
     kt__match_free(s->breakers);
     kt__free(s->bias);
+    kt__free(s->mt);
     kt__sampler_scratch_free(s->own_scratch);
     kt__history_free(s);
     kt__free(s);
@@ -126,6 +136,7 @@ void kt__sampler_reset(kt__sampler *s) {
     s->history.n = 0;
     s->mu = 2.0 * (double)s->params.mirostat_tau;
     s->pending_id = -1;
+    s->first_position = UINT64_MAX;
 }
 
 void kt__sampler_accept(kt__sampler *s, int32_t id) {
@@ -160,15 +171,22 @@ kt_status kt__chain_run(kt__sampler *s, const float *logits, uint64_t position, 
     return KT_OK;
 }
 
+/* The random number that chooses the token of a position. */
+static double number_of(kt__sampler *s, uint64_t position) {
+    if (!s->mt) return kt__rng_uniform(s->params.seed, s->choice, position, 0);
+    if (position < s->first_position) s->first_position = position;
+    return kt__mt19937_uniform(s->mt, position - s->first_position);
+}
+
 kt_status kt__sampler_sample(kt__sampler *s, const float *logits, uint64_t position, int32_t *id,
                              kt_error *err) {
     kt__cands c;
     kt_status status = kt__chain_run(s, logits, position, &c, err);
     if (status != KT_OK) return status;
     size_t chosen = is_greedy(s) ? kt__cands_argmax(&c)
-                                 : kt__cands_draw(
-                                       &c, kt__rng_uniform(s->params.seed, s->choice, position, 0));
+                                 : kt__cands_draw(&c, number_of(s, position));
     *id = kt__cands_id(&c, chosen);
+    s->last = c;
     s->pending_id = -1;
     if (s->params.mirostat && !is_greedy(s)) {
         double p = (double)s->scratch->weight[chosen] / c.total;
@@ -176,4 +194,28 @@ kt_status kt__sampler_sample(kt__sampler *s, const float *logits, uint64_t posit
         s->pending_id = *id;
     }
     return KT_OK;
+}
+
+/* Entry i of the candidates among the n most probable so far, equals in the order of entries. */
+static void add_candidate(kt_logprob *top, int n, int *filled, kt_logprob one) {
+    if (*filled == n && one.logprob <= top[n - 1].logprob) return;
+    int at = *filled < n ? (*filled)++ : n - 1;
+    for (; at > 0 && one.logprob > top[at - 1].logprob; at--) top[at] = top[at - 1];
+    top[at] = one;
+}
+
+void kt__sampler_probs(const kt__sampler *s, int32_t id, kt_logprob *out, int n) {
+    const kt__cands *c = &s->last;
+    const float *weight = s->scratch->weight;
+    int filled = 0;
+    bool greedy = is_greedy(s);
+    out[0] = (kt_logprob){id, greedy ? 0.0f : -INFINITY};
+    if (greedy && n > 0) out[++filled] = out[0];
+    for (size_t i = 0; !greedy && i < c->n; i++) {
+        double share = (double)weight[i] / c->total;
+        kt_logprob one = {kt__cands_id(c, i), share > 0 ? (float)kt__log(share) : -INFINITY};
+        if (one.id == id) out[0] = one;
+        if (n > 0 && share > 0) add_candidate(out + 1, n, &filled, one);
+    }
+    for (int i = filled; i < n; i++) out[1 + i] = (kt_logprob){-1, -INFINITY};
 }

@@ -282,6 +282,8 @@ kt_request_params kt__config_request(const kt__config *c) {
     s->mirostat = (int32_t)c->mirostat;
     s->mirostat_tau = (float)c->mirostat_tau;
     s->mirostat_eta = (float)c->mirostat_eta;
+    s->mt19937 = (int32_t)c->mt19937;
+    if (c->prefill) r.chat_flags |= KT_CHAT_CONTINUE;
     if (c->reasoning && (!strcmp(c->reasoning, "on") || !strcmp(c->reasoning, "auto")))
         r.template_vars = "{\"enable_thinking\":true,\"thinking\":true}";
     if (c->reasoning && !strcmp(c->reasoning, "off"))

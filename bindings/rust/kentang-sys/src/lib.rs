@@ -54,7 +54,7 @@ structures! {
         repeat_penalty: f32, frequency_penalty: f32, presence_penalty: f32, dry_multiplier: f32, dry_base: f32,
         dry_allowed_length: i32, dry_penalty_last_n: i32, dry_breakers: *const *const c_char, n_dry_breakers: usize,
         mirostat: i32, mirostat_tau: f32, mirostat_eta: f32, chain: *const c_char, logit_bias: *const kt_logit_bias,
-        n_logit_bias: usize, min_keep: i32,
+        n_logit_bias: usize, min_keep: i32, mt19937: i32,
     }
     kt_gen_params {
         sampling: kt_sampling, n_predict: i32, stop: *const *const c_char, n_stop: usize, ignore_eog: bool,

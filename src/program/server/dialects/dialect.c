@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/buf.h"
 #include "base/error.h"
@@ -28,6 +29,17 @@ const char *kt__dialect_piece(const kt_model *model, int32_t id, char text[KT__P
                                      &both, NULL);
     *len = status == KT_OK ? (both + 1) / 2 : 0;
     return text + (status == KT_OK ? both - *len : 0);
+}
+
+char *kt__dialect_tokens_text(const kt_model *model, const int32_t *ids, size_t n, size_t *len) {
+    char *text = NULL;
+    *len = 0;
+    if (kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0, len, NULL) == KT_E_LIMIT)
+        text = kt__malloc(*len + 1);
+    if (!text ||
+        kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, *len, len, NULL) != KT_OK)
+        *len = 0;
+    return text;
 }
 
 /* A token's own bytes; in the arena. Control tokens have their name. */
@@ -100,16 +112,36 @@ void kt__dialect_gather(kt__job *job, const kt_event *event) {
     kt__dialect_gather_token(job, event);
 }
 
-void kt__dialect_write_notes(kt__job *job) {
-    const char *learned = job->model.learned_json;
-    if (!job->answer.notes && !learned[0]) return;
-    (void)kt__buf_puts(&job->answer.out, ",\"kentang\":{");
-    if (job->answer.notes) {
-        (void)kt__buf_puts(&job->answer.out, "\"notes\":");
-        kt__wire_write_lines(&job->answer.out, job->answer.notes);
+/* "timings":{...}, after a comma where something is before it */
+static void write_own_timings(kt__buf *out, const kt_request_report *report, bool comma) {
+    kt__buf timings;
+    kt__buf_init(&timings, 4096);
+    kt__wire_write_timings(&timings, report);
+    if (timings.failed || !timings.len) {
+        out->failed = true;
+    } else {
+        (void)kt__buf_append(out, timings.data + !comma, timings.len - !comma);
     }
-    if (learned[0]) (void)kt__buf_puts(&job->answer.out, job->answer.notes ? learned : learned + 1);
-    (void)kt__buf_putc(&job->answer.out, '}');
+    kt__buf_free(&timings);
+}
+
+void kt__dialect_write_own(kt__job *job, const kt_request_report *report) {
+    const char *learned = job->model.learned_json;
+    kt__buf *out = &job->answer.out;
+    if (!job->answer.notes && !learned[0] && !report) return;
+    (void)kt__buf_puts(out, ",\"kentang\":{");
+    size_t begin = out->len;
+    if (job->answer.notes) {
+        (void)kt__buf_puts(out, "\"notes\":");
+        kt__wire_write_lines(out, job->answer.notes);
+    }
+    if (learned[0]) (void)kt__buf_puts(out, out->len > begin ? learned : learned + 1);
+    if (report) write_own_timings(out, report, out->len > begin);
+    (void)kt__buf_putc(out, '}');
+}
+
+void kt__dialect_write_notes(kt__job *job) {
+    kt__dialect_write_own(job, NULL);
 }
 
 kt_status kt__dialect_write_count(kt__job *job, const char *object, kt_error *err) {

@@ -34,24 +34,68 @@ static kt_status read_ids(kt__job *job, json_t *list, size_t at, kt__wire_prompt
     return KT_OK;
 }
 
+static kt_status fail_input(size_t at, const char *what, kt_error *err) {
+    return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX, "input[%zu]%s", at, what);
+}
+
+/* [12, "text", 34]: one input of ids and texts. */
+static kt_status read_mixed(kt__job *job, const json_t *list, size_t at, kt__wire_prompt *out,
+                            kt_error *err) {
+    json_t *ids = NULL;
+    KT__STEP(kt__dialect_mixed_ids(job, "input", list, &ids, err));
+    kt_status status = read_ids(job, ids, at, out, err);
+    json_decref(ids);
+    return status;
+}
+
+/* {"content": [{"type": "text", "text": TEXT}, ...]}: the texts one after the other, or {"prompt_string": TEXT}. */
+static kt_status read_input_object(kt__job *job, const json_t *v, size_t at, kt__wire_prompt *out,
+                                   kt_error *err) {
+    const json_t *text = json_object_get(v, "prompt_string"),
+                 *parts = json_object_get(v, "content"), *part;
+    size_t i, len = 0;
+    if (!text && !json_array_size(parts))
+        return fail_input(at, ": expected \"prompt_string\" or an array of parts as \"content\"",
+                          err);
+    if (text && !json_is_string(text))
+        return fail_input(at, ".prompt_string: expected a text", err);
+    for (i = 0; i < json_array_size(parts); i++)
+        len += json_string_length(json_object_get(json_array_get(parts, i), "text"));
+    char *joined = kt__arena_calloc(&job->request.wire->arena, len + 1, 1), *to = joined;
+    if (!joined) return kt__fail_nomem(err, "a request", len);
+    json_array_foreach((json_t *)(uintptr_t)parts, i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *own = json_object_get(part, "text");
+        if (!type || strcmp(type, "text") != 0 || !json_is_string(own))
+            return fail_input(
+                at, ".content: expected parts of type \"text\", which are all that is read", err);
+        memcpy(to, json_string_value(own), json_string_length(own));
+        to += json_string_length(own);
+    }
+    out->text = text ? json_string_value(text) : joined;
+    out->len = text ? json_string_length(text) : len;
+    return KT_OK;
+}
+
 static kt_status read_input(kt__job *job, json_t *v, size_t at, kt__wire_prompt *out,
                             kt_error *err) {
+    if (json_is_object(v)) return read_input_object(job, v, at, out, err);
+    if (kt__dialect_is_mixed(v)) return read_mixed(job, v, at, out, err);
     if (json_is_array(v) && json_array_size(v) > 0) return read_ids(job, v, at, out, err);
-    if (!json_is_string(v) || !json_string_length(v))
-        return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
-                           "input[%zu]: expected a text that is not empty", at);
+    if (!json_is_string(v)) return fail_input(at, ": expected a text", err);
     out->text = json_string_value(v); /* job->request.json lives as long as the job */
     out->len = json_string_length(v);
     return KT_OK;
 }
 
-/* Any of the shapes that OpenAI has: "text", ["text"], [ids], [[ids]]. */
+/* Any of the shapes that OpenAI has: "text", ["text"], [ids], [[ids]]; and of llama-server's: ids and texts mixed, and
+ * objects. The model must be in use. */
 static kt_status read_inputs(kt__job *job, kt_error *err) {
     json_t *v = json_object_get(job->request.json, "input");
     bool list = json_is_array(v) && json_array_size(v) > 0;
-    bool one = !list || json_is_number(json_array_get(v, 0));
+    bool one = !list || json_is_number(json_array_get(v, 0)) || kt__dialect_is_mixed(v);
     size_t n = one ? 1 : json_array_size(v);
-    if (!json_is_string(v) && !list)
+    if (!json_is_string(v) && !json_is_object(v) && !list)
         return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
                            "input: expected a text, an array of texts or of token ids");
     if (n > KT__WIRE_MAX_PROMPTS)
@@ -133,7 +177,6 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     job->request.wire->req = kt__config_request(job->request.settings->config);
     job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
-    KT__STEP(read_inputs(job, err));
     return read_options(job, in, err);
 }
 
@@ -143,6 +186,7 @@ static kt_status read_embedding_job(kt__job *job, kt_error *err) {
                                err));
     KT__STEP(kt__job_use_adapters(job, err));
     KT__STEP(refuse_reranker(job, err));
+    KT__STEP(read_inputs(job, err));
     return read_dimensions(job, err);
 }
 

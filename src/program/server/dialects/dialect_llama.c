@@ -57,8 +57,8 @@ static kt_status append_tokens(kt__job *job, const char *text, bool first, json_
     return status;
 }
 
-/* [1, 2, "text", 7]: one prompt of ids and texts, which are encoded where they are. */
-static kt_status encode_mixed(kt__job *job, const json_t *v, json_t **out, kt_error *err) {
+kt_status kt__dialect_mixed_ids(kt__job *job, const char *key, const json_t *v, json_t **out,
+                                kt_error *err) {
     json_t *ids = json_array(), *item;
     size_t i;
     kt_status status = ids ? KT_OK : kt__fail_nomem(err, "a prompt", 0);
@@ -69,7 +69,7 @@ static kt_status encode_mixed(kt__job *job, const json_t *v, json_t **out, kt_er
         } else if (json_is_string(item)) {
             status = append_tokens(job, json_string_value(item), i == 0, ids, err);
         } else {
-            status = fail_field("prompt", "expected texts and token ids", err);
+            status = fail_field(key, "expected texts and token ids", err);
         }
     }
     if (status == KT_OK) *out = ids;
@@ -77,21 +77,20 @@ static kt_status encode_mixed(kt__job *job, const json_t *v, json_t **out, kt_er
     return status;
 }
 
-static bool has_number(const json_t *v) {
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (json_is_number(json_array_get(v, i))) return true;
-    return false;
+static size_t count_numbers(const json_t *v) {
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(v); i++) n += json_is_number(json_array_get(v, i));
+    return n;
 }
 
-static bool has_other(const json_t *v) {
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (!json_is_number(json_array_get(v, i))) return true;
-    return false;
+bool kt__dialect_is_mixed(const json_t *v) {
+    size_t n = count_numbers(v);
+    return n > 0 && n < json_array_size(v);
 }
 
 static kt_status plain_prompt(kt__job *job, json_t *v, json_t **out, kt_error *err) {
     if (json_is_object(v)) return text_of_object(v, out, err);
-    if (json_is_array(v) && has_number(v) && has_other(v)) return encode_mixed(job, v, out, err);
+    if (kt__dialect_is_mixed(v)) return kt__dialect_mixed_ids(job, "prompt", v, out, err);
     *out = json_incref(v);
     return KT_OK;
 }
@@ -102,7 +101,7 @@ static kt_status read_prompts(kt__job *job, kt_error *err) {
     kt_status status = KT_OK;
     size_t i;
     if (!v) return fail_field("prompt", "is missing", err);
-    if (json_is_array(v) && json_array_size(v) && !has_number(v)) {
+    if (json_is_array(v) && json_array_size(v) && !count_numbers(v)) {
         one = json_array();
         json_array_foreach(v, i, item) {
             json_t *plain = NULL;
@@ -188,19 +187,15 @@ static kt_status read_response_fields(kt__job *job, llama_answer *a, kt_error *e
 }
 
 /* Its names for what the common reader calls otherwise, and its values that mean "as usual". */
-static kt_status rename_fields(json_t *body, kt_error *err) {
+static void rename_fields(json_t *body) {
     enum { RANDOM_SEED = 0xffffffff };
     json_t *probs = json_object_get(body, "n_probs"), *seed = json_object_get(body, "seed"),
            *n = json_object_get(body, "n_cmpl");
-    if (json_is_true(json_object_get(body, "post_sampling_probs")) && probs)
-        return kt__fail_at(err, KT_E_UNSUPPORTED, "post_sampling_probs", UINT64_MAX,
-                           "post_sampling_probs: not supported: probabilities are the model's own");
     if (json_is_integer(probs) && json_integer_value(probs) > 0)
         json_object_set(body, "logprobs", probs);
     if (json_is_integer(seed) && json_integer_value(seed) == RANDOM_SEED)
         json_object_set_new(body, "seed", json_integer(-1));
     if (n) json_object_set(body, "n", n);
-    return KT_OK;
 }
 
 static kt_status read_extra(kt__job *job, kt_error *err) {
@@ -240,6 +235,15 @@ static void add_samplers(json_t *o, const kt_sampling *s) {
     json_object_set_new(o, "samplers", list);
 }
 
+/* Ends of a turn that a request forbids: they are biases, too. model: NULL: none is known. */
+static void add_ends(json_t *list, const kt_model *model) {
+    kt_model_info info = {0};
+    if (model) kt_model_get_info(model, &info);
+    for (int32_t id = 0; id < info.n_vocab; id++)
+        if (kt_token_is_eog(model, id))
+            json_array_append_new(list, json_pack("{s:n,s:i}", "bias", "token", (int)id));
+}
+
 /* [{"bias", "token"}], null for never */
 static json_t *bias_settings(const kt_sampling *s) {
     json_t *list = json_array();
@@ -252,24 +256,38 @@ static json_t *bias_settings(const kt_sampling *s) {
     return list;
 }
 
-json_t *kt__llama_settings(const kt_request_params *r, bool stream) {
+json_t *kt__llama_settings(const kt_request_params *r, const kt_model *model, bool stream) {
     json_t *o = sampling_settings(&r->gen.sampling), *stops = json_array();
+    json_t *biases = bias_settings(&r->gen.sampling);
+    if (r->gen.ignore_eog) add_ends(biases, model);
     for (size_t i = 0; i < r->gen.n_stop; i++)
         json_array_append_new(stops, json_string(r->gen.stop[i]));
     json_object_set_new(o, "stop", stops);
     json_object_set_new(o, "n_predict", json_integer(r->gen.n_predict));
     json_object_set_new(o, "max_tokens", json_integer(r->gen.n_predict));
-    json_object_set_new(o, "logit_bias", bias_settings(&r->gen.sampling));
+    json_object_set_new(o, "logit_bias", biases);
     json_object_set_new(o, "n_keep", json_integer(0));
     json_object_set_new(o, "n_discard", json_integer(0));
     json_object_set_new(o, "ignore_eos", json_boolean(r->gen.ignore_eog));
     json_object_set_new(o, "stream", json_boolean(stream));
     json_object_set_new(o, "n_probs", json_integer(r->n_logprobs > 0 ? r->n_logprobs : 0));
     json_object_set_new(o, "timings_per_token", json_false());
-    json_object_set_new(o, "post_sampling_probs", json_false());
+    json_object_set_new(o, "post_sampling_probs", json_boolean(r->post_sampling));
     json_object_set_new(o, "lora", json_array());
     add_samplers(o, &r->gen.sampling);
     return o;
+}
+
+/* As JSON, in the job's arena; NULL: no memory. */
+static const char *keep_settings(kt__job *job) {
+    const kt__wire_request *wire = job->request.wire;
+    json_t *settings = kt__llama_settings(&wire->req, job->model.loaded, wire->stream);
+    json_object_set_new(settings, "timings_per_token", json_boolean(wire->timings_per_token));
+    char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const char *kept = text ? kt__arena_strndup(&job->arena, text, strlen(text)) : NULL;
+    free(text);
+    json_decref(settings);
+    return kept;
 }
 
 /* After the request was read: what the answer says of it. */
@@ -278,11 +296,7 @@ static kt_status keep_answer(kt__job *job, kt_error *err) {
     const kt__wire_request *wire = job->request.wire;
     size_t n = wire->n_prompts * (size_t)wire->req.n_choices;
     a->choices = kt__arena_calloc(&job->arena, n, sizeof *a->choices);
-    json_t *settings = kt__llama_settings(&wire->req, wire->stream);
-    char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    a->settings = text ? kt__arena_strndup(&job->arena, text, strlen(text)) : NULL;
-    free(text);
-    json_decref(settings);
+    a->settings = keep_settings(job);
     return a->choices && a->settings ? KT_OK : kt__fail_nomem(err, "a request", n);
 }
 
@@ -296,7 +310,7 @@ static kt_status read_llama(kt__job *job, kt_error *err) {
     KT__STEP(read_extra(job, err));
     KT__STEP(read_prompts(job, err));
     KT__STEP(read_bias(job, err));
-    KT__STEP(rename_fields(job->request.json, err));
+    rename_fields(job->request.json);
     KT__STEP(kt__job_read_wire(job, KT__WIRE_TEXT, err));
     return keep_answer(job, err);
 }
@@ -350,7 +364,7 @@ static kt_status read_infill(kt__job *job, kt_error *err) {
     json_object_set_new(job->request.json, "suffix", json_string(after));
     json_object_set_new(job->request.json, "prompt", json_string(before.len ? before.data : ""));
     KT__TRY(read_extra(job, err));
-    KT__TRY(rename_fields(job->request.json, err));
+    rename_fields(job->request.json);
     job->request.names = infill_names;
     KT__TRY(kt__job_read_wire(job, KT__WIRE_TEXT, err));
     status = keep_answer(job, err);
@@ -367,25 +381,30 @@ static void write_ids(kt__buf *out, const int32_t *ids, size_t n) {
     (void)kt__buf_putc(out, ']');
 }
 
-/* "id", "token", "bytes" and "logprob" of a token, without the brace that ends it */
-static void write_prob(kt__buf *out, const kt__wire_token *t) {
+/* "id", "token", "bytes" and "logprob" of a token, or with `post` "prob", without the brace that ends it */
+static void write_prob(kt__buf *out, const kt__wire_token *t, bool post) {
     (void)kt__buf_printf(out, "{\"id\":%d,\"token\":", (int)t->id);
     kt__json_string(out, t->text, t->len, KT__JSON_PLAIN);
     (void)kt__buf_puts(out, ",\"bytes\":");
     kt__wire_write_token_bytes(out, t);
-    (void)kt__buf_puts(out, ",\"logprob\":");
-    kt__wire_write_logprob(out, t->logprob);
+    (void)kt__buf_printf(out, ",\"%s\":", post ? "prob" : "logprob");
+    if (post) {
+        (void)kt__buf_printf(out, "%.9g", exp((double)t->logprob));
+    } else {
+        kt__wire_write_logprob(out, t->logprob);
+    }
 }
 
-static void write_probs(kt__buf *out, const kt__wire_token *tokens, size_t n) {
+/* post: of the probabilities that they were drawn from; one of 0 is not among the alternatives */
+static void write_probs(kt__buf *out, const kt__wire_token *tokens, size_t n, bool post) {
     (void)kt__buf_puts(out, ",\"completion_probabilities\":[");
     for (size_t i = 0; i < n; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        write_prob(out, &tokens[i]);
-        (void)kt__buf_puts(out, ",\"top_logprobs\":[");
+        write_prob(out, &tokens[i], post);
+        (void)kt__buf_printf(out, ",\"%s\":[", post ? "top_probs" : "top_logprobs");
         for (size_t k = 0; k < tokens[i].n_top; k++) {
             if (k) (void)kt__buf_putc(out, ',');
-            write_prob(out, &tokens[i].top[k]);
+            write_prob(out, &tokens[i].top[k], post);
             (void)kt__buf_putc(out, '}');
         }
         (void)kt__buf_puts(out, "]}");
@@ -414,6 +433,20 @@ static void begin_chunk(kt__job *job, int32_t choice, const char *text, size_t l
     (void)kt__buf_printf(out, ",\"stop\":%s,\"id_slot\":0", stop ? "true" : "false");
 }
 
+static void write_figures(kt__job *job, int32_t choice) {
+    const kt_request_report figures = kt__job_figures(job, choice);
+    if (job->request.wire->timings_per_token)
+        kt__wire_write_llama_timings(&job->answer.out, &figures);
+}
+
+static void llama_progress(kt__job *job, const kt_event *event) {
+    begin_chunk(job, event->choice, "", 0, false);
+    write_ids(&job->answer.out, NULL, 0);
+    kt__wire_write_progress(&job->answer.out, event);
+    write_figures(job, event->choice);
+    (void)kt__buf_puts(&job->answer.out, "}\n\n");
+}
+
 /* A chunk for each token that brought text. */
 static void llama_token(kt__job *job, const kt_event *event) {
     llama_answer *a = job->extra;
@@ -427,7 +460,10 @@ static void llama_token(kt__job *job, const kt_event *event) {
     begin_chunk(job, event->choice, event->text, event->len, false);
     write_ids(out, c->ids, c->n_ids);
     (void)kt__buf_printf(out, ",\"tokens_predicted\":%d", (int)c->n_generated);
-    if (gathered->n_tokens) write_probs(out, gathered->tokens, gathered->n_tokens);
+    if (gathered->n_tokens)
+        write_probs(out, gathered->tokens, gathered->n_tokens,
+                    job->request.wire->req.post_sampling);
+    write_figures(job, event->choice);
     (void)kt__buf_puts(out, "}\n\n");
     c->n_ids = 0;
     gathered->n_tokens = 0;
@@ -439,14 +475,8 @@ static const char *stop_type(kt_finish finish) {
 }
 
 static void write_tokens_text(kt__job *job, const int32_t *ids, size_t n) {
-    const kt_model *model = job->model.loaded;
     size_t len = 0;
-    char *text = NULL;
-    if (kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0, &len, NULL) == KT_E_LIMIT)
-        text = kt__malloc(len + 1);
-    if (!text ||
-        kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, NULL) != KT_OK)
-        len = 0;
+    char *text = kt__dialect_tokens_text(job->model.loaded, ids, n, &len);
     kt__json_string(&job->answer.out, text ? text : "", len, KT__JSON_PLAIN);
     kt__free(text);
 }
@@ -465,16 +495,10 @@ static void write_prompt(kt__job *job, int32_t choice) {
     kt__free(ids);
 }
 
-/* What the last object of a choice says besides its text. */
-static void write_end(kt__job *job, int32_t choice) {
-    llama_answer *a = job->extra;
-    const llama_choice *c = &a->choices[choice];
-    const kt__job_choice *gathered = &job->answer.choices[choice];
-    const kt_request_report *r = &c->report;
-    const kt__buf *text = &gathered->said.text;
+/* How a choice ended. text: all that it said */
+static void write_account(kt__job *job, const kt_request_report *r, const kt__buf *text,
+                          const char *settings) {
     kt__buf *out = &job->answer.out;
-    bool keep = a->return_tokens && !job->answer.stream;
-    write_ids(out, c->ids, keep ? c->n_ids : 0);
     kt__json_member(out, "model", kt__served_name(job->model.served));
     kt__json_member(out, "stop_type", stop_type(r->finish));
     kt__json_member(out, "stopping_word",
@@ -486,11 +510,23 @@ static void write_end(kt__job *job, int32_t choice) {
                          (int)(r->n_prompt + (r->n_generated > 0 ? r->n_generated - 1 : 0)),
                          r->finish == KT_FINISH_CONTEXT ? "true" : "false",
                          text->len && memchr(text->data, '\n', text->len) ? "true" : "false",
-                         a->settings);
+                         settings);
+}
+
+/* What the last object of a choice says besides its text. */
+static void write_end(kt__job *job, int32_t choice) {
+    llama_answer *a = job->extra;
+    const llama_choice *c = &a->choices[choice];
+    const kt__job_choice *gathered = &job->answer.choices[choice];
+    kt__buf *out = &job->answer.out;
+    bool keep = a->return_tokens && !job->answer.stream;
+    write_ids(out, c->ids, keep ? c->n_ids : 0);
+    write_account(job, &c->report, &gathered->said.text, a->settings);
     write_prompt(job, choice);
-    kt__wire_write_timings(out, r);
+    kt__wire_write_llama_timings(out, &c->report);
     if (!job->answer.stream && gathered->n_tokens)
-        write_probs(out, gathered->tokens, gathered->n_tokens);
+        write_probs(out, gathered->tokens, gathered->n_tokens,
+                    job->request.wire->req.post_sampling);
     kt__dialect_write_notes(job);
     (void)kt__buf_putc(out, '}');
 }
@@ -556,6 +592,43 @@ static void llama_error(kt__job *job, const kt_error *err) {
     (void)kt__buf_puts(&job->answer.out, "\n\n");
 }
 
+/* ---- __verbose: the same of a chat ---- */
+
+typedef struct verbose {
+    const char *prompt, *settings;
+    size_t len; /* of prompt */
+} verbose;
+
+kt_status kt__llama_keep_verbose(kt__job *job, kt_error *err) {
+    const kt__wire_request *wire = job->request.wire;
+    verbose *v = kt__arena_calloc(&job->arena, 1, sizeof *v);
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (!v) return kt__fail_nomem(err, "a request", sizeof *v);
+    KT__STEP(kt_request_encode(job->model.loaded, &wire->req, &ids, &n, err));
+    char *text = kt__dialect_tokens_text(job->model.loaded, ids, n, &v->len);
+    kt_free(ids);
+    v->prompt = kt__arena_strndup(&job->arena, text ? text : "", v->len);
+    kt__free(text);
+    v->settings = keep_settings(job);
+    job->extra = v;
+    return v->prompt && v->settings ? KT_OK : kt__fail_nomem(err, "a request", n);
+}
+
+void kt__llama_write_verbose(kt__job *job, const kt_request_report *report, const kt__buf *text) {
+    const verbose *v = job->extra;
+    kt__buf *out = &job->answer.out;
+    if (!v) return;
+    (void)kt__buf_puts(out, "\"__verbose\":{\"content\":");
+    kt__json_string(out, text->len ? text->data : "", text->len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(out, ",\"stop\":true,\"id_slot\":0");
+    write_account(job, report, text, v->settings);
+    kt__json_key(out, "prompt");
+    kt__json_string(out, v->prompt, v->len, KT__JSON_PLAIN);
+    kt__wire_write_llama_timings(out, report);
+    (void)kt__buf_putc(out, '}');
+}
+
 #define LLAMA(name, path, call)              \
     const kt__dialect name = {               \
         .route = path,                       \
@@ -564,6 +637,7 @@ static void llama_error(kt__job *job, const kt_error *err) {
         .error_body = kt__openai_error_body, \
         .read = call,                        \
         .token = llama_token,                \
+        .progress = llama_progress,          \
         .finish = llama_finish,              \
         .end = llama_end,                    \
         .error = llama_error,                \

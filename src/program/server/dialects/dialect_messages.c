@@ -145,8 +145,7 @@ static void messages_finish(kt__job *job, const kt_event *event) {
         write_stop_reason(job, event);
         (void)kt__buf_puts(out, "},");
         write_message_usage(out, event->report);
-        kt__dialect_write_notes(job);
-        kt__wire_write_timings(out, event->report);
+        kt__dialect_write_own(job, event->report);
         (void)kt__buf_puts(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
         return;
     }
@@ -161,8 +160,7 @@ static void messages_finish(kt__job *job, const kt_event *event) {
     write_stop_reason(job, event);
     (void)kt__buf_putc(out, ',');
     write_message_usage(out, event->report);
-    kt__dialect_write_notes(job);
-    kt__wire_write_timings(out, event->report);
+    kt__dialect_write_own(job, event->report);
     (void)kt__buf_putc(out, '}');
 }
 

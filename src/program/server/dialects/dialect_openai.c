@@ -1,4 +1,5 @@
 /* OpenAI's chat and text completions: JSON, or server-sent events. */
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +19,25 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .notes = job->answer.notes,
         .learned = job->model.learned_json[0] ? job->model.learned_json : NULL,
     };
+}
+
+/* Members of a chunk besides those of every chunk: how far the prompt is (event, or NULL), and the figures so far of
+ * `choice` (-1: they are not wanted). */
+static void write_chunk_with(kt__job *job, kt__wire_answer *a, const kt_event *event,
+                             int32_t choice) {
+    kt__buf more;
+    kt__buf_init(&more, 4096);
+    if (event) kt__wire_write_progress(&more, event);
+    if (choice >= 0) {
+        const kt_request_report figures = kt__job_figures(job, choice);
+        kt__wire_write_llama_timings(&more, &figures);
+    }
+    a->more = more.data;
+    if (more.failed) job->answer.out.failed = true;
+    (void)kt__buf_puts(&job->answer.out, "data: ");
+    kt__wire_write_chunk(&job->answer.out, a, false);
+    (void)kt__buf_puts(&job->answer.out, "\n\n");
+    kt__buf_free(&more);
 }
 
 /* report: of a choice's last chunk, else NULL */
@@ -42,6 +62,14 @@ static void openai_begin(kt__job *job) {
     }
 }
 
+static void openai_progress(kt__job *job, const kt_event *event) {
+    const kt__wire_choice choice = {.index = event->choice, .text = ""};
+    kt__wire_answer a = answer_of(job);
+    a.choices = &choice;
+    a.n_choices = 1;
+    write_chunk_with(job, &a, event, job->request.wire->timings_per_token ? event->choice : -1);
+}
+
 static kt__wire_choice choice_of_part(const kt_part *part, kt__wire_call *call) {
     kt__wire_choice choice = {.text = ""};
     if (part->kind == KT_PART_CONTENT) {
@@ -56,6 +84,17 @@ static kt__wire_choice choice_of_part(const kt_part *part, kt__wire_call *call) 
         choice.n_calls = 1;
     }
     return choice;
+}
+
+static void write_token_chunk(kt__job *job, const kt__wire_choice *choice) {
+    kt__wire_answer a = answer_of(job);
+    a.choices = choice;
+    a.n_choices = 1;
+    if (job->request.wire->timings_per_token) {
+        write_chunk_with(job, &a, NULL, choice->index);
+    } else {
+        write_chunk(job, choice, NULL, NULL, false);
+    }
 }
 
 /* A chunk for each part that the token released; its log probabilities are with the first. */
@@ -76,7 +115,7 @@ static void openai_token(kt__job *job, const kt_event *event) {
         choice.index = event->choice;
         choice.tokens = i ? NULL : t;
         choice.n_tokens = choice.tokens ? 1 : 0;
-        write_chunk(job, &choice, NULL, NULL, false);
+        write_token_chunk(job, &choice);
     }
     kt__arena_reset(&job->arena);
 }
@@ -141,6 +180,18 @@ static void echo_prompt(kt__job *job, const kt_event *event) {
     if (event->prompt) echo_tokens(job, c, event);
 }
 
+/* Of the object that was just written, and ended with `end`: a further member, at its end. */
+static void add_verbose(kt__job *job, const kt_request_report *report, int32_t choice,
+                        const char *end) {
+    kt__buf *out = &job->answer.out;
+    size_t len = strlen(end);
+    if (!job->extra || out->failed || out->len < len) return;
+    out->len -= len;
+    (void)kt__buf_putc(out, ',');
+    kt__llama_write_verbose(job, report, &job->answer.choices[choice].said.text);
+    (void)kt__buf_puts(out, end);
+}
+
 static void openai_finish(kt__job *job, const kt_event *event) {
     if (!job->answer.stream) {
         if (job->request.wire->echo) echo_prompt(job, event);
@@ -151,6 +202,7 @@ static void openai_finish(kt__job *job, const kt_event *event) {
                                     .finish = event->finish,
                                     .called = event->report->n_calls > 0};
     write_chunk(job, &choice, NULL, event->report, false);
+    add_verbose(job, event->report, event->choice, "}\n\n");
 }
 
 /* false: no memory */
@@ -212,6 +264,7 @@ static void write_whole(kt__job *job) {
     a.report = &job->answer.report;
     if (choices) {
         kt__wire_write_answer(&job->answer.out, &a);
+        add_verbose(job, &job->answer.report, 0, "}");
     } else {
         job->answer.out.failed = true;
     }
@@ -223,7 +276,8 @@ static void openai_end(kt__job *job) {
         write_whole(job);
         return;
     }
-    if (job->request.wire->include_usage) write_chunk(job, NULL, &job->answer.usage, NULL, false);
+    if (job->request.wire->include_usage)
+        write_chunk(job, NULL, &job->answer.usage, &job->answer.report, false);
     (void)kt__buf_puts(&job->answer.out, "data: [DONE]\n\n");
 }
 
@@ -237,8 +291,13 @@ static void openai_error(kt__job *job, const kt_error *err) {
     (void)kt__buf_puts(&job->answer.out, "\n\ndata: [DONE]\n\n");
 }
 
+/* Where a request does not say, a server that logs everything answers with __verbose. */
 static kt_status read_chat(kt__job *job, kt_error *err) {
-    return kt__job_read_wire(job, KT__WIRE_CHAT, err);
+    const char *level = job->request.settings->config->log_level;
+    KT__STEP(kt__job_parse(job, err));
+    bool usual = !json_object_get(job->request.json, "verbose") && level && !strcmp(level, "debug");
+    KT__STEP(kt__job_read_wire(job, KT__WIRE_CHAT, err));
+    return usual || job->request.wire->verbose ? kt__llama_keep_verbose(job, err) : KT_OK;
 }
 
 static kt_status read_completion(kt__job *job, kt_error *err) {
@@ -263,6 +322,7 @@ static kt_status read_fim(kt__job *job, kt_error *err) {
         .read = read_body,                   \
         .begin = openai_begin,               \
         .token = openai_token,               \
+        .progress = openai_progress,         \
         .finish = openai_finish,             \
         .end = openai_end,                   \
         .error = openai_error,               \

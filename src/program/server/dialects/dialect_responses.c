@@ -166,6 +166,8 @@ static void write_response_event(kt__job *job, const char *type, const char *sta
     begin_named_event(job, type);
     (void)kt__buf_puts(&job->answer.out, ",\"response\":");
     write_response(job, status, err, over);
+    if (over && !err && job->request.wire->timings_per_token)
+        kt__wire_write_llama_timings(&job->answer.out, &job->answer.report);
     end_named_event(job);
 }
 
@@ -235,6 +237,12 @@ static void write_text_done(kt__job *job, size_t index) {
     end_named_event(job);
 }
 
+static void write_figures(kt__job *job) {
+    const kt_request_report figures = kt__job_figures(job, 0);
+    if (job->request.wire->timings_per_token)
+        kt__wire_write_llama_timings(&job->answer.out, &figures);
+}
+
 static void write_text_delta(kt__job *job, const kt_part *part, size_t index) {
     kt__responses_asked *asked = job->extra;
     const kt__job_choice *c = &job->answer.choices[0];
@@ -249,6 +257,7 @@ static void write_text_delta(kt__job *job, const kt_part *part, size_t index) {
                                 c->n_tokens - asked->n_logprobs);
         asked->n_logprobs = c->n_tokens;
     }
+    write_figures(job);
     end_named_event(job);
 }
 
@@ -269,6 +278,16 @@ static void responses_begin(kt__job *job) {
     if (!job->answer.stream) return;
     write_response_event(job, "response.created", "in_progress", NULL, false);
     write_response_event(job, "response.in_progress", "in_progress", NULL, false);
+}
+
+/* As llama-server: the same event again, with how far the prompt is. */
+static void responses_progress(kt__job *job, const kt_event *event) {
+    begin_named_event(job, "response.in_progress");
+    (void)kt__buf_puts(&job->answer.out, ",\"response\":");
+    write_response(job, "in_progress", NULL, false);
+    kt__wire_write_progress(&job->answer.out, event);
+    write_figures(job);
+    end_named_event(job);
 }
 
 static void take_part(kt__job *job, const kt_part *part) {
@@ -335,6 +354,7 @@ const kt__dialect kt__dialect_responses = {
     .read = kt__responses_read,
     .begin = responses_begin,
     .token = responses_token,
+    .progress = responses_progress,
     .finish = responses_finish,
     .error = responses_error,
 };

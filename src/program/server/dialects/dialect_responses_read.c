@@ -387,6 +387,9 @@ static kt_status to_chat(const kt__wire_reader *r, json_t *from, kt__responses_a
     KT__TRY(read_effort(r, from, body, asked));
     KT__TRY(read_include(r, from, body, asked));
     KT__TRY(t.messages ? read_conversation(&t, from) : kt__wire_fail_nomem(r));
+    /* an item of the assistant's at the end is what it said before */
+    if (!json_object_get(body, "add_generation_prompt"))
+        json_object_set_new(body, "add_generation_prompt", json_true());
     if (json_object_set(body, "messages", t.messages) != 0) status = kt__wire_fail_nomem(r);
     if (status == KT_OK) *out = json_incref(body);
 out:

@@ -53,6 +53,8 @@ enum { KT__PIECE_BYTES = 1024 };
 /* The bytes of a token, *len of them within text; a control token's name. */
 const char *kt__dialect_piece(const kt_model *model, int32_t id, char text[KT__PIECE_BYTES],
                               size_t *len);
+/* The text of ids[n] with the names of control tokens, *len bytes of it; for kt__free. NULL: none, or no memory */
+char *kt__dialect_tokens_text(const kt_model *model, const int32_t *ids, size_t n, size_t *len);
 /* A dialect's `error` where nothing is streamed: what was written so far is not part of it. */
 void kt__dialect_whole_error(kt__job *job, const kt_error *err);
 /* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
@@ -70,9 +72,24 @@ void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* ,"kentang":{"notes":[...],"adapter":{...}} where there is something to say */
 void kt__dialect_write_notes(kt__job *job);
+/* The same with "timings" in it, of a report; NULL: without. */
+void kt__dialect_write_own(kt__job *job, const kt_request_report *report);
 
-/* How a request is answered, in the words of llama-server's generation_settings; for json_decref. */
-struct json_t *kt__llama_settings(const kt_request_params *request, bool stream);
+/* How a request is answered, in the words of llama-server's generation_settings; for json_decref. model: whose ends of a
+ * turn it may forbid, or NULL. */
+struct json_t *kt__llama_settings(const kt_request_params *request, const kt_model *model,
+                                  bool stream);
+
+/* [1, 2, "text", 7]: one prompt of ids and texts, which are encoded where they are; an array of ids, for json_decref. key: the
+ * field, for errors. The model must be in use. */
+kt_status KT_CHECKED kt__dialect_mixed_ids(kt__job *job, const char *key, const struct json_t *list,
+                                           struct json_t **out, kt_error *err);
+bool kt__dialect_is_mixed(const struct json_t *v);
+
+/* "__verbose", which llama-server adds to a chat's answer on request: keeps for it, on the worker, what the request became,
+ * as job->extra; and writes the member, for a choice that ended. */
+kt_status KT_CHECKED kt__llama_keep_verbose(kt__job *job, kt_error *err);
+void kt__llama_write_verbose(kt__job *job, const kt_request_report *report, const kt__buf *text);
 
 /* dialect_ollama_show.c: "details":{...}, of an architecture that is not known ""; ,"KEY":"2026-01-31T..." */
 void kt__ollama_write_details(kt__buf *out, const char *arch, const char *quant, uint64_t n_params);

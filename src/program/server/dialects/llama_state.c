@@ -32,7 +32,7 @@ static void write_template(void *user, const kt_model *model) {
 
 static void write_default_settings(const kt__config *config, int32_t n_ctx, kt__buf *out) {
     const kt_request_params usual = kt__config_request(config);
-    json_t *settings = kt__llama_settings(&usual, false);
+    json_t *settings = kt__llama_settings(&usual, NULL, false);
     char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(9));
     (void)kt__buf_printf(out, ",\"default_generation_settings\":{\"n_ctx\":%d,\"params\":%s}",
                          (int)n_ctx, text ? text : "{}");

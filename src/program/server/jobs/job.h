@@ -48,7 +48,9 @@ typedef struct kt__dialect {
     bool exact_names;
     void (*begin)(kt__job *job); /* submitted; NULL: nothing is written */
     /* event->choice counts over all prompts: of prompt p with n choices, p * n to p * n + n - 1 */
-    void (*token)(kt__job *job, const kt_event *event);  /* each token */
+    void (*token)(kt__job *job, const kt_event *event); /* each token */
+    /* how far the prompt is, where a stream is to say it; NULL: it does not */
+    void (*progress)(kt__job *job, const kt_event *event);
     void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
     void (*end)(kt__job *job); /* after the last choice; NULL: nothing is written */
     /* Instead of all that follows; the answer's status is set. Where it is a stream, the answer's
@@ -93,8 +95,9 @@ typedef struct kt__job_choice {
     kt__wire_token *tokens; /* with log probabilities; texts are in the job's arena */
     size_t n_tokens, cap_tokens;
     kt_finish finish;
-    int64_t last_token_us;
-    double logprob; /* sum over its n_scored tokens, where they have one */
+    int64_t first_token_us, last_token_us;
+    int32_t n_generated; /* so far */
+    double logprob;      /* sum over its n_scored tokens, where they have one */
     int32_t n_scored;
 } kt__job_choice;
 
@@ -152,6 +155,7 @@ typedef struct kt__job_answer {
     int32_t n_choices, n_finished;
     kt__wire_usage usage;
     kt_request_report report; /* of the first choice that finished; figures of the log line */
+    kt_event progress;        /* the last PROGRESS of the first prompt; its pointers mean nothing */
     const char *notes;        /* kt_request_notes of the first prompt */
     char session[40];         /* that the head tells the client, or "" */
 } kt__job_answer;
@@ -273,6 +277,9 @@ void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t b
 
 /* Hands it to the workers; its answer, be it a refusal, comes through on_output. */
 void kt__job_start(kt__job *job);
+/* What is known of a choice's figures while its answer runs: prompt, tokens and their times; for streams that asked for
+ * progress. The lock is held. */
+kt_request_report kt__job_figures(const kt__job *job, int32_t choice);
 /* The rest of the answer is an error. The lock is held. */
 void kt__job_fail(kt__job *job, const kt_error *err);
 

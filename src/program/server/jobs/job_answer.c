@@ -149,10 +149,28 @@ static bool is_read(const kt__job *job) {
 static void count_gap(kt__job *job, const kt_event *event) {
     kt__job_choice *c = &job->answer.choices[event->choice];
     if (event->id < 0) return;
+    c->n_generated++;
+    if (!c->first_token_us) c->first_token_us = event->t_us;
     if (c->last_token_us)
         kt__metrics_observe(job->shared->metrics, job->model.served, KT__HIST_GAP,
                             (double)(event->t_us - c->last_token_us) * 1e-6);
     c->last_token_us = event->t_us;
+}
+
+kt_request_report kt__job_figures(const kt__job *job, int32_t choice) {
+    const kt__job_choice *c = &job->answer.choices[choice];
+    const kt_event *p = &job->answer.progress;
+    return (kt_request_report){.n_prompt = (int32_t)p->n_computed,
+                               .n_cached = (int32_t)p->n_cached,
+                               .prefill_us = p->prefill_us,
+                               .n_generated = c->n_generated,
+                               .decode_us = c->last_token_us - c->first_token_us};
+}
+
+static void take_progress(kt__job *job, const kt_event *event) {
+    if (event->choice == 0) job->answer.progress = *event;
+    if (is_read(job) && job->request.wire->return_progress && job->dialect->progress)
+        job->dialect->progress(job, event);
 }
 
 static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event) {
@@ -182,6 +200,8 @@ static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
     if (event.kind == KT_EVENT_TOKEN) {
         count_gap(job, &event);
         if (is_read(job)) job->dialect->token(job, &event);
+    } else if (event.kind == KT_EVENT_PROGRESS) {
+        take_progress(job, &event);
     } else if (event.kind == KT_EVENT_FINISHED) {
         if (job->model.taught_by[0]) kt__job_keep(job, part->req, from->choice, part->base);
         take_finish(job, part, &event);

@@ -49,6 +49,11 @@ typedef struct view {
     kt__served_info info;
 } view;
 
+/* Tokens of all models, and the seconds that they took. */
+typedef struct rates {
+    double prompt, prompt_s, generated, decode_s;
+} rates;
+
 struct kt__metrics {
     pthread_mutex_t lock; /* for moments only */
     kt__models *models;
@@ -61,6 +66,8 @@ struct kt__metrics {
     _Atomic int connections[2];
     _Atomic unsigned long accepted[2], refused[2];
     histogram (*histograms)[KT__HISTOGRAMS]; /* [models] */
+    int64_t longest;                         /* tokens of a prompt and its answer */
+    rates reported;                          /* what the rates of the last writing counted up to */
 };
 
 /* A label's value is escaped: backslash, quote and newline. NULL: no memory. */
@@ -157,6 +164,9 @@ void kt__metrics_finished(kt__metrics *m, const kt__served *model, const kt_requ
     kt__metrics_observe(m, model, KT__HIST_ALL, (double)r->total_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_QUEUE, (double)r->queue_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_TOKENIZE, (double)r->tokenize_us * 1e-6);
+    pthread_mutex_lock(&m->lock);
+    if (r->n_prompt + r->n_generated > m->longest) m->longest = r->n_prompt + r->n_generated;
+    pthread_mutex_unlock(&m->lock);
     if (r->first_token_us <= 0) return;
     kt__metrics_observe(m, model, KT__HIST_FIRST, (double)r->first_token_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_PREFILL, (double)r->prefill_us * 1e-6);
@@ -486,45 +496,66 @@ static void write_connections(kt__metrics *m, kt__buf *out) {
                              names[i], atomic_load(&m->refused[i]));
 }
 
+/* Since the last writing, as llama-server: its rates are of the time between two looks. */
+static rates take_rates(kt__metrics *m, rates now) {
+    pthread_mutex_lock(&m->lock);
+    const rates was = m->reported;
+    m->reported = now;
+    pthread_mutex_unlock(&m->lock);
+    return (rates){now.prompt - was.prompt, now.prompt_s - was.prompt_s,
+                   now.generated - was.generated, now.decode_s - was.decode_s};
+}
+
+static double rate_of(double n, double seconds) {
+    return n > 0 && seconds > 0 ? n / seconds : 0;
+}
+
 /* llama-server's names, for dashboards that know them: sums over all models. */
 static void write_llama_metrics(kt__metrics *m, kt__buf *out) {
-    double prompt = 0, cached = 0, prompt_s = 0, generated = 0, decode_s = 0, decodes = 0,
-           steps = 0, drafted = 0, accepted = 0, running = 0, waiting = 0;
+    rates now = {0};
+    double cached = 0, decodes = 0, steps = 0, drafts = 0, drafted = 0, accepted = 0, running = 0,
+           waiting = 0;
     for (size_t i = 0; i < kt__models_count(m->models); i++) {
         kt_engine_stats st;
         kt__served_get_stats(kt__models_at(m->models, i), &st);
-        prompt += (double)(st.prompt_tokens - st.cached_tokens);
+        now.prompt += (double)(st.prompt_tokens - st.cached_tokens);
         cached += (double)st.cached_tokens;
-        prompt_s += (double)st.prefill_us / 1e6;
-        generated += (double)st.generated_tokens;
-        decode_s += (double)(st.decode_us + st.sample_us) / 1e6;
+        now.prompt_s += (double)st.prefill_us / 1e6;
+        now.generated += (double)st.generated_tokens;
+        now.decode_s += (double)(st.decode_us + st.sample_us) / 1e6;
         decodes += (double)(st.n_prefill_batches + st.n_decode_batches);
         steps += (double)st.n_decode_batches;
+        drafts += (double)st.n_drafts;
         drafted += (double)st.drafted_tokens;
         accepted += (double)st.accepted_tokens;
         running += st.running;
         waiting += st.waiting;
     }
+    const rates since = take_rates(m, now);
     const struct {
         const char *name, *type, *help;
         double value;
     } figures[] = {
-        {"prompt_tokens_total", "counter", "Prompt tokens that were computed.", prompt},
+        {"prompt_tokens_total", "counter", "Prompt tokens that were computed.", now.prompt},
         {"prompt_tokens_cached_total", "counter", "Prompt tokens that were found.", cached},
-        {"prompt_seconds_total", "counter", "Time of prompts.", prompt_s},
-        {"tokens_predicted_total", "counter", "Tokens that were generated.", generated},
-        {"tokens_predicted_seconds_total", "counter", "Time of generation.", decode_s},
+        {"prompt_seconds_total", "counter", "Time of prompts.", now.prompt_s},
+        {"tokens_predicted_total", "counter", "Tokens that were generated.", now.generated},
+        {"tokens_predicted_seconds_total", "counter", "Time of generation.", now.decode_s},
         {"n_decode_total", "counter", "Batches that were computed.", decodes},
+        {"n_tokens_max", "counter", "Tokens of the longest prompt with its answer.",
+         (double)m->longest},
+        {"spec_decode_num_drafts_total", "counter", "Steps with tokens that were proposed.",
+         drafts},
         {"spec_decode_num_draft_tokens_total", "counter", "Tokens that were proposed.", drafted},
         {"spec_decode_num_accepted_tokens_total", "counter", "Of these, right.", accepted},
-        {"prompt_tokens_seconds", "gauge", "Prompt tokens a second.",
-         prompt_s > 0 ? prompt / prompt_s : 0},
-        {"predicted_tokens_seconds", "gauge", "Generated tokens a second.",
-         decode_s > 0 ? generated / decode_s : 0},
+        {"prompt_tokens_seconds", "gauge", "Prompt tokens a second, since the last look.",
+         rate_of(since.prompt, since.prompt_s)},
+        {"predicted_tokens_seconds", "gauge", "Generated tokens a second, since the last look.",
+         rate_of(since.generated, since.decode_s)},
         {"requests_processing", "gauge", "Answers that are computed.", running},
         {"requests_deferred", "gauge", "Answers that wait.", waiting},
         {"n_busy_slots_per_decode", "gauge", "Answers of a batch.",
-         steps > 0 ? generated / steps : 0},
+         steps > 0 ? now.generated / steps : 0},
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         (void)kt__buf_printf(out,

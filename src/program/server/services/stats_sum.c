@@ -15,6 +15,7 @@ void kt__stats_add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
     ADD(prefill_tokens);
     ADD(generated_tokens);
     ADD(recomputed_tokens);
+    ADD(n_drafts);
     ADD(drafted_tokens);
     ADD(accepted_tokens);
     ADD(n_prefill_batches);

@@ -37,6 +37,11 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         snprintf(text, sizeof text, "%lld", (long long)(seconds > 0 ? seconds : 1));
         kt__http_add_header(response, "Retry-After", text);
     }
+    if (r->route && (r->route->flags & KT__ROUTE_METRICS)) {
+        /* llama-server's scrapers see by it that counters began anew */
+        snprintf(text, sizeof text, "%lld", (long long)r->shared->start_s);
+        kt__http_add_header(response, "Process-Start-Time-Unix", text);
+    }
     if (r->page) {
         kt__http_add_header(response, "Content-Security-Policy", KT__WEB_POLICY);
         kt__http_add_header(response, "Referrer-Policy", "no-referrer");

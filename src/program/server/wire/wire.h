@@ -64,6 +64,11 @@ typedef struct kt__wire_request {
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;
     bool stream, include_usage;
+    /* llama-server's: a stream tells how far the prompt is; its chunks have timings; answers say what was made of
+     * the request, in __verbose */
+    bool return_progress, timings_per_token, verbose;
+    bool
+        prefill; /* the defaults' KT_CHAT_CONTINUE: a last message of the assistant's is continued */
     int32_t n_best; /* best_of: of the n_choices answers to a prompt, so many are told; 0: all */
     bool hide_logprobs;  /* they are for best_of alone */
     bool echo;           /* the prompt is the beginning of the answer; whole answers only */
@@ -162,6 +167,7 @@ typedef struct kt__wire_answer {
     const kt_request_report *report; /* its times; NULL: not told */
     const char *notes;   /* what is not done as asked, a line each; NULL or "": nothing */
     const char *learned; /* a member of JSON with its comma: what of it was used; or NULL */
+    const char *more;    /* further members of JSON, each after a comma; or NULL */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
@@ -182,6 +188,10 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first
 double kt__tokens_per_second(const kt_request_report *report);
 /* ,"timings":{"total_ms", ... "tokens_per_second", ...}: where the time of an answer went */
 void kt__wire_write_timings(kt__buf *out, const kt_request_report *report);
+/* The same with llama-server's members alone, which are all numbers. */
+void kt__wire_write_llama_timings(kt__buf *out, const kt_request_report *report);
+/* ,"prompt_progress":{"total","cache","processed","time_ms"} of a PROGRESS event, as llama-server has it */
+void kt__wire_write_progress(kt__buf *out, const kt_event *event);
 /* ["...", ...]: a text for each line; of nothing [] */
 void kt__wire_write_lines(kt__buf *out, const char *lines);
 /* {"error": {"message", "type", "param", "code"}} as OpenAI has it; code is e.g. "KT_E_ARG". */

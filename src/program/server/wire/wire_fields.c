@@ -32,6 +32,10 @@ static const field fields[] = {
     {"loop_tokens", INT, AT(req.gen.loop_tokens), 0, INT32_MAX},
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
+    {"return_progress", BOOL, AT(return_progress), 0, 0},
+    {"timings_per_token", BOOL, AT(timings_per_token), 0, 0},
+    {"verbose", BOOL, AT(verbose), 0, 0},
+    {"post_sampling_probs", BOOL, AT(req.post_sampling), 0, 0},
     {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
     {"compact_json", BOOL, AT(req.constraint.compact), 0, 0},
     {"native_calls", BOOL, AT(req.native_calls), 0, 0},
@@ -350,5 +354,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__STEP(read_echo(r, body));
     KT__STEP(read_best_of(r, body));
     KT__STEP(kt__wire_read_adapters(r, body));
+    r->request->req.progress = r->request->stream &&
+                               (r->request->return_progress || r->request->timings_per_token);
     return read_stream_options(r, body);
 }

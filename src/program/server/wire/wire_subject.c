@@ -122,22 +122,37 @@ static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_messa
     return read_text_or_parts(r, &at, v, false, &out->content);
 }
 
+/* The beginning of an answer: a text of the assistant's that called no tools. */
+static bool is_begun(const json_t *message) {
+    const char *role = json_string_value(kt__wire_member(message, "role"));
+    const json_t *content = kt__wire_member(message, "content");
+    bool said = json_is_string(content) ? json_string_length(content) > 0
+                                        : json_array_size(content) > 0;
+    return role && !strcmp(role, "assistant") && said &&
+           !json_array_size(kt__wire_member(message, "tool_calls"));
+}
+
 /* Whether the template begins an answer after the messages, or the last one is its beginning:
- * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message. */
+ * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message; where nothing is said, as the defaults
+ * have it. */
 static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, const json_t *last) {
     kt__wire_place go_on_at = {.key = "continue_final_message"},
                    begin_at = {.key = "add_generation_prompt"};
     const json_t *go_on = kt__wire_member(body, go_on_at.key),
                  *begin = kt__wire_member(body, begin_at.key);
     const char *role = json_string_value(kt__wire_member(last, "role"));
-    bool goes_on = json_is_true(kt__wire_member(last, "prefix")), begins = true;
-    kt_status status = KT_OK;
-    if (go_on) status = kt__wire_read_bool(r, &go_on_at, go_on, &goes_on);
-    if (begin && status == KT_OK) status = kt__wire_read_bool(r, &begin_at, begin, &begins);
-    if (status == KT_OK && goes_on && (!role || strcmp(role, "assistant") != 0))
+    bool usual = !go_on && !begin && r->request->prefill && is_begun(last);
+    bool goes_on = usual || json_is_true(kt__wire_member(last, "prefix")), begins = true;
+    if (go_on) KT__STEP(kt__wire_read_bool(r, &go_on_at, go_on, &goes_on));
+    if (begin) KT__STEP(kt__wire_read_bool(r, &begin_at, begin, &begins));
+    if (go_on && goes_on && begin && begins)
+        return kt__wire_fail_at(
+            r, KT_E_ARG, &go_on_at,
+            "excludes add_generation_prompt: the answer begins anew, or continues");
+    if (goes_on && (!role || strcmp(role, "assistant") != 0))
         return kt__wire_fail_at(r, KT_E_ARG, &go_on_at, "the last message is not an assistant's");
     r->request->req.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
-    return status;
+    return KT_OK;
 }
 
 static kt_status read_messages(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,

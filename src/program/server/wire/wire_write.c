@@ -300,6 +300,7 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
     if (a->usage) write_usage(out, a->usage);
     write_seed(out, a);
     if (a->report) kt__wire_write_timings(out, a->report);
+    if (a->more) (void)kt__buf_puts(out, a->more);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -340,6 +341,7 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
     if (a->usage) write_usage(out, a->usage);
     if (a->n_choices && a->choices[0].finish != KT_FINISH_NONE) write_seed(out, a);
     if (a->report) kt__wire_write_timings(out, a->report);
+    if (a->more) (void)kt__buf_puts(out, a->more);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -400,28 +402,42 @@ double kt__tokens_per_second(const kt_request_report *r) {
     return (double)(r->n_generated - 1) * 1e6 / (double)after_us;
 }
 
-/* llama-server's members: of the prompt what was computed, of the answer all of it. */
-static void write_llama_timings(kt__buf *out, const kt_request_report *r) {
-    int32_t n_prompt = r->n_prompt - r->n_cached, n = r->n_generated;
+/* llama-server's members: of the prompt what was computed; of the answer all of it, and its rate after the first
+ * token, which the prompt's last batch gave. With all digits, since clients compute one from the other. */
+static void write_llama_members(kt__buf *out, const kt_request_report *r) {
+    int32_t n_prompt = r->n_prompt - r->n_cached, n = r->n_generated, n_steps = n > 0 ? n - 1 : 0;
     double prompt_ms = (double)r->prefill_us / 1e3,
            ms = (double)(r->decode_us + r->sample_us) / 1e3;
-    (void)kt__buf_printf(out,
-                         "\"cache_n\":%d,\"prompt_n\":%d,\"prompt_ms\":%.3f,"
-                         "\"prompt_per_token_ms\":%.3f,\"prompt_per_second\":%.3f,"
-                         "\"predicted_n\":%d,\"predicted_ms\":%.3f,\"predicted_per_token_ms\":%.3f,"
-                         "\"predicted_per_second\":%.3f",
-                         (int)r->n_cached, (int)n_prompt, prompt_ms,
-                         n_prompt > 0 ? prompt_ms / n_prompt : 0.0,
-                         prompt_ms > 0 ? 1e3 * n_prompt / prompt_ms : 0.0, (int)n, ms,
-                         n > 0 ? ms / n : 0.0, ms > 0 ? 1e3 * n / ms : 0.0);
+    (void)kt__buf_printf(
+        out,
+        "\"cache_n\":%d,\"prompt_n\":%d,\"prompt_ms\":%.3f,"
+        "\"prompt_per_token_ms\":%.15g,\"prompt_per_second\":%.15g,"
+        "\"predicted_n\":%d,\"predicted_ms\":%.3f,\"predicted_per_token_ms\":%.15g,"
+        "\"predicted_per_second\":%.15g",
+        (int)r->n_cached, (int)n_prompt, prompt_ms, n_prompt > 0 ? prompt_ms / n_prompt : 0.0,
+        prompt_ms > 0 ? 1e3 * n_prompt / prompt_ms : 0.0, (int)n, ms,
+        n_steps > 0 ? ms / n_steps : 0.0, n_steps > 0 && ms > 0 ? 1e3 / ms * n_steps : 0.0);
     if (r->n_drafted)
         (void)kt__buf_printf(out, ",\"draft_n\":%d,\"draft_n_accepted\":%d", (int)r->n_drafted,
                              (int)r->n_accepted);
 }
 
+void kt__wire_write_llama_timings(kt__buf *out, const kt_request_report *r) {
+    (void)kt__buf_puts(out, ",\"timings\":{");
+    write_llama_members(out, r);
+    (void)kt__buf_putc(out, '}');
+}
+
+void kt__wire_write_progress(kt__buf *out, const kt_event *event) {
+    (void)kt__buf_printf(
+        out,
+        ",\"prompt_progress\":{\"total\":%zu,\"cache\":%zu,\"processed\":%zu,\"time_ms\":%lld}",
+        event->n_prompt, event->n_cached, event->n_computed, (long long)(event->prefill_us / 1000));
+}
+
 void kt__wire_write_timings(kt__buf *out, const kt_request_report *r) {
     (void)kt__buf_puts(out, ",\"timings\":{");
-    write_llama_timings(out, r);
+    write_llama_members(out, r);
     (void)kt__buf_printf(
         out,
         ",\"total_ms\":%.3f,\"first_token_ms\":%.3f,\"tokenize_ms\":%.3f,"
