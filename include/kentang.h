@@ -846,6 +846,9 @@ typedef struct kt_gen_params {
     /* 0: off; else 16 or more: the answer ends where its last loop_tokens tokens are one run of at
      * most 256 tokens, repeated at least four times. */
     int32_t loop_tokens;
+    /* 0; until there are so many tokens, none that ends the turn is drawn and no stop string counts. An
+     * answer held to a form ends with the form. */
+    int32_t min_tokens;
 } kt_gen_params;
 
 /* Why less of the prompt was found than there might have been. */

@@ -174,7 +174,7 @@ static void test_not_ignored(void **state) {
     static const char *const refused[] = {
         "\"guided_regex\":\"(\"",
         "\"structured_outputs\":{\"choice\":[]}",
-        "\"min_tokens\":4",
+        "\"min_tokens\":-1",
         "\"stop_token_ids\":[3]",
         "\"chat_template\":\"{{ 1 }}\"",
         "\"prompt\":\"beside the messages\"",
@@ -395,11 +395,108 @@ static void test_bodies_of_editors_and_pages(void **state) {
     }
 }
 
+/* ---- OpenAI's older functions, and answers that may not be too short ---- */
+
+#define FUNCTIONS                                                                               \
+    "\"functions\":[{\"name\":\"weather\",\"parameters\":{\"type\":\"object\",\"properties\":{" \
+    "\"city\":{\"enum\":[\"Oslo\"]}},\"required\":[\"city\"]}}]"
+#define TOOLS                                                                                     \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{"       \
+    "\"type\":\"object\",\"properties\":{\"city\":{\"enum\":[\"Oslo\"]}},\"required\":[\"city\"]" \
+    "}}}]"
+#define ARGUMENTS "\"{\\\"city\\\": \\\"Oslo\\\"}\""
+
+static void test_older_functions(void **state) {
+    (void)state;
+    json_t *v = answer_of("POST", "/v1/chat/completions",
+                          "{" STORY "," FUNCTIONS ",\"function_call\":{\"name\":\"weather\"},"
+                          "\"max_tokens\":80,\"temperature\":0}",
+                          200);
+    assert_string_equal(text_at(v, "choices.0.message.function_call.name"), "weather");
+    json_t *arguments = json_loads(text_at(v, "choices.0.message.function_call.arguments"), 0,
+                                   NULL);
+    assert_string_equal(text_at(arguments, "city"), "Oslo");
+    assert_null(at(v, "choices.0.message.tool_calls"));
+    assert_string_equal(text_at(v, "choices.0.finish_reason"), "function_call");
+    json_decref(arguments);
+    json_decref(v);
+    reply *r = post(&w, "/v1/chat/completions",
+                    "{" STORY "," FUNCTIONS ",\"function_call\":{\"name\":\"weather\"},"
+                    "\"max_tokens\":80,\"stream\":true}");
+    assert_non_null(strstr(r->text, "\"delta\":{\"function_call\":{\"name\":\"weather\""));
+    assert_non_null(strstr(r->text, "\"finish_reason\":\"function_call\""));
+    assert_null(strstr(r->text, "tool_calls"));
+    free(r);
+    /* a conversation in the older words is the one in the later ones */
+    json_t *older = answer_of(
+        "POST", "/v1/chat/completions/input_tokens",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"How is it?\"},{\"role\":\"assistant\","
+        "\"content\":null,\"function_call\":{\"name\":\"weather\",\"arguments\":" ARGUMENTS "}},"
+        "{\"role\":\"function\",\"name\":\"weather\",\"content\":\"rain\"}]," FUNCTIONS "}",
+        200);
+    json_t *later = answer_of(
+        "POST", "/v1/chat/completions/input_tokens",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"How is it?\"},{\"role\":\"assistant\","
+        "\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\",\"function\":{"
+        "\"name\":\"weather\",\"arguments\":" ARGUMENTS "}}]},{\"role\":\"tool\",\"tool_call_id\":"
+        "\"c\",\"content\":\"rain\"}]," TOOLS "}",
+        200);
+    assert_int_equal(json_integer_value(at(older, "input_tokens")),
+                     json_integer_value(at(later, "input_tokens")));
+    json_decref(older);
+    json_decref(later);
+    v = answer_of(
+        "POST", "/v1/chat/completions",
+        "{\"messages\":[{\"role\":\"assistant\",\"function_call\":{\"arguments\":\"{}\"}}]}", 400);
+    assert_string_equal(text_at(v, "error.param"), "messages[0].function_call.function.name");
+    json_decref(v);
+}
+
+/* The tokens of an answer and, in *finish for json_decref, why it ended. */
+static int n_answered(const char *path, const char *more, json_t **finish) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"prompt\":\"Once upon a time\",\"temperature\":0%s}", more);
+    json_t *v = answer_of("POST", path, body, 200);
+    int n = (int)json_integer_value(at(v, "usage.completion_tokens"));
+    *finish = json_incref((json_t *)at(v, "choices.0.finish_reason"));
+    json_decref(v);
+    return n;
+}
+
+static void test_min_tokens(void **state) {
+    (void)state;
+    char more[200];
+    json_t *finish;
+    int n = n_answered("/v1/completions", ",\"max_tokens\":300", &finish);
+    assert_string_equal(json_string_value(finish), "stop"); /* the model ends it */
+    json_decref(finish);
+    assert_true(n < 250);
+    snprintf(more, sizeof more, ",\"max_tokens\":300,\"min_tokens\":%d", n + 20);
+    int longer = n_answered("/v1/completions", more, &finish);
+    assert_true(longer >= n + 20);
+    json_decref(finish);
+    snprintf(more, sizeof more, ",\"max_tokens\":300,\"min_tokens\":%d", n - 3);
+    assert_int_equal(n_answered("/v1/completions", more, &finish), n); /* no longer than it is */
+    json_decref(finish);
+    /* nor do stop strings count before */
+    int stopped = n_answered("/v1/completions", ",\"max_tokens\":60,\"stop\":\".\"", &finish);
+    json_decref(finish);
+    snprintf(more, sizeof more, ",\"max_tokens\":60,\"stop\":\".\",\"min_tokens\":%d", stopped + 1);
+    assert_true(n_answered("/v1/completions", more, &finish) > stopped);
+    json_decref(finish);
+    /* a form ends the answer anyway */
+    n = n_answered("/v1/completions",
+                   ",\"max_tokens\":60,\"min_tokens\":40,\"choice\":[\"a\",\"b\"]", &finish);
+    assert_true(n < 5);
+    json_decref(finish);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),         cmocka_unit_test(test_dimensions),
         cmocka_unit_test(test_continued),     cmocka_unit_test(test_ollama_embeddings),
-        cmocka_unit_test(test_not_ignored),   cmocka_unit_test(test_byte_order_mark),
+        cmocka_unit_test(test_not_ignored),   cmocka_unit_test(test_older_functions),
+        cmocka_unit_test(test_min_tokens),    cmocka_unit_test(test_byte_order_mark),
         cmocka_unit_test(test_tokenizer),     cmocka_unit_test(test_harness),
         cmocka_unit_test(test_echo),          cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_absent_prompt), cmocka_unit_test(test_bodies_of_editors_and_pages),

@@ -53,8 +53,8 @@ post 200 '"status":"success"' /api/create '{"model":"mario","from":"demo","syste
     "parameters":{"temperature":0,"num_predict":7,"stop":["\nXX","YY"],"num_gpu":9},"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"its me"}]}'
 grep -q '"writing manifest"' "$dir/out" || fail "no progress"
 grep -q '^FROM demo$' "$models/mario.modelfile" || fail "$(cat "$models/mario.modelfile")"
-renders mario '[{"role":"user","content":"Go on"}]' '<|im_start|>system\nYou are Mario.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nits me<|im_end|>\n<|im_start|>user\nGo on<|im_end|>\n<|im_start|>assistant\n'
-renders mario:latest '[{"role":"system","content":"Mine"},{"role":"user","content":"Go on"}]' '<|im_start|>system\nMine<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nits me<|im_end|>\n<|im_start|>user\nGo on<|im_end|>\n<|im_start|>assistant\n'
+renders mario '[{"role":"user","content":"Tell me"}]' '<|im_start|>system\nYou are Mario.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nits me<|im_end|>\n<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\n'
+renders mario:latest '[{"role":"system","content":"Mine"},{"role":"user","content":"Tell me"}]' '<|im_start|>system\nMine<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nits me<|im_end|>\n<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\n'
 for _ in 1 2; do # its temperature is 0, so the answers are the same, and 7 tokens long
     post 200 '"eval_count":7' /api/chat '{"model":"mario","messages":[{"role":"user","content":"Tell me a story"}],"stream":false}'
     sed 's/.*"content":"\([^"]*\)".*/\1/' "$dir/out" >>"$dir/answers"
@@ -88,7 +88,7 @@ grep -q '"name\\": \\"f\\".*|\[user\]a\[assistant\]<tool_call>{\\"name\\": \\"f\
 # anew under the same name: the present one holds from then on
 post 200 success /api/create '{"model":"mario","from":"demo","system":"Luigi","stream":false}'
 [ "$(wc -l <"$dir/out")" = 1 ] || fail "more than one line"
-renders mario '[{"role":"user","content":"Go on"}]' '<|im_start|>system\nLuigi<|im_end|>\n<|im_start|>user\nGo on<|im_end|>\n<|im_start|>assistant\n'
+renders mario '[{"role":"user","content":"Tell me"}]' '<|im_start|>system\nLuigi<|im_end|>\n<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\n'
 post 200 success /api/create '{"model":"mario","from":"mario","parameters":{"top_k":3}}' # of itself: with that besides
 grep -q 'SYSTEM Luigi' "$models/mario.modelfile" && grep -q 'PARAMETER top_k 3' "$models/mario.modelfile" || fail "$(cat "$models/mario.modelfile")"
 
@@ -119,7 +119,7 @@ run DELETE 404 'no model' /api/delete '{"model":"../mario"}'
 post 200 success /api/copy '{"source":"mario","destination":"peach:2b"}'
 run DELETE 200 success /api/delete '{"model":"mario"}'
 run DELETE 404 'no model' /api/delete '{"model":"mario"}'
-renders peach:2b '[{"role":"user","content":"Go on"}]' '<|im_start|>system\nLuigi<|im_end|>\n<|im_start|>user\nGo on<|im_end|>\n<|im_start|>assistant\n'
+renders peach:2b '[{"role":"user","content":"Tell me"}]' '<|im_start|>system\nLuigi<|im_end|>\n<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\n'
 for path in /api/tags /v1/models /props /api/ps; do
     if curl -s "$url$path" | grep -q mario; then fail "$path still has it"; fi
     curl -s "$url$path" | python3 -c 'import json, sys; json.load(sys.stdin)' || fail "$path is no JSON"
@@ -229,5 +229,5 @@ began=$(date +%s)
 finish
 [ $(($(date +%s) - began)) -le 5 ] || fail "the server waited for the hub"
 wait "$one" || true
-grep -q '"error":' "$dir/one" || fail "the one who waited was not told: $(cat "$dir/one")"
+grep -q '"error":' "$dir/one" || fail "the one who waited got no error: $(cat "$dir/one")"
 echo "all as expected"

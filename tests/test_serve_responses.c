@@ -42,7 +42,7 @@ static void test_whole(void **state) {
     assert_int_equal(json_integer_value(at(v, "usage.total_tokens")),
                      24 + json_integer_value(at(v, "usage.input_tokens")));
     assert_string_equal(text_at(v, "metadata.k"), "v");
-    assert_true(json_is_false(at(v, "store")));
+    assert_true(json_is_true(at(v, "store")));
     assert_true(json_is_null(at(v, "previous_response_id")));
     assert_int_equal(json_integer_value(at(v, "max_output_tokens")), 24);
     assert_true(json_is_null(at(v, "error")));
@@ -99,7 +99,8 @@ static void test_refused(void **state) {
         {"{\"input\":[]}", "input"},
         {"{\"input\":[3]}", "input[0]"},
         {"{\"input\":\"a\",\"instructions\":7}", "instructions"},
-        {"{\"input\":\"a\",\"previous_response_id\":\"resp_1\"}", "previous_response_id"},
+        {"{\"input\":\"a\",\"previous_response_id\":7}", "previous_response_id"},
+        {"{\"input\":\"a\",\"store\":7}", "store"},
         {"{\"input\":\"a\",\"conversation\":\"conv_1\"}", "conversation"},
         {"{\"input\":\"a\",\"background\":true}", "background"},
         {"{\"input\":\"a\",\"prompt\":{\"id\":\"p\"}}", "prompt"},

@@ -59,6 +59,7 @@ static void test_refusals(void **state) {
                  {"MESSAGE robot hello", "user, assistant or system", KT_E_FORMAT},
                  {"SYSTEM \"\"\"abc\n", "line 1: the text that begins here", KT_E_FORMAT},
                  {"SYSTEM \"\"\"abc\n\"\"\" d", "line 2: something follows", KT_E_FORMAT},
+                 {"SYSTEM \"a\"\"\"\"b", "line 1: a text that begins", KT_E_FORMAT},
                  {"SYSTEM \"abc\n", "line 1: the text that begins here", KT_E_FORMAT}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kt__modelfile f;

@@ -610,8 +610,8 @@ static kt__wire_answer sample_answer(kt__wire_form form) {
         {.text = "say \"a\"", .len = 7, .finish = KT_FINISH_EOG, .tokens = &token, .n_tokens = 1},
         {.index = 1, .text = "", .finish = KT_FINISH_LENGTH}};
     static const kt__wire_usage usage = {10, 4, 7, 3};
-    return (kt__wire_answer){form,   "id-1",         "m",  1700000000, choices, 2,
-                             &usage, UINT64_MAX - 1, NULL, NULL,       NULL,    NULL};
+    return (kt__wire_answer){form,           "id-1", "m",  1700000000, choices, 2,    &usage,
+                             UINT64_MAX - 1, NULL,   NULL, NULL,       NULL,    false};
 }
 
 static void test_answers(void **state) {
@@ -658,7 +658,8 @@ static void test_chunks(void **state) {
     kt__buf buf;
     kt__buf_init(&buf, 1 << 20);
     static const kt__wire_choice part = {.index = 2, .text = "so", .len = 2};
-    kt__wire_answer a = {KT__WIRE_CHAT, "id-1", "m", 1, &part, 1, NULL, 1, NULL, NULL, NULL, NULL};
+    kt__wire_answer a = {KT__WIRE_CHAT, "id-1", "m",  1,    &part, 1, NULL, 1,
+                         NULL,          NULL,   NULL, NULL, false};
     kt__wire_write_chunk(&buf, &a, true);
     json_t *v = parsed(&buf);
     assert_string_equal(json_string_value(at(v, "object")), "chat.completion.chunk");
@@ -673,8 +674,8 @@ static void test_chunks(void **state) {
     assert_int_equal(json_object_size(at(v, "choices.0.delta")), 0);
     json_decref(v);
     static const kt__wire_usage usage = {1, 0, 2, 0};
-    a = (kt__wire_answer){KT__WIRE_CHAT, "id-1", "m",  1,    NULL, 0,
-                          &usage,        1,      NULL, NULL, NULL, NULL};
+    a = (kt__wire_answer){KT__WIRE_CHAT, "id-1", "m",  1,    NULL, 0, &usage, 1,
+                          NULL,          NULL,   NULL, NULL, false};
     kt__wire_write_chunk(&buf, &a, false);
     v = parsed(&buf);
     assert_int_equal(json_array_size(at(v, "choices")), 0);

@@ -11,7 +11,7 @@ export interface AnswerOptions {
   xtc_threshold?: number; repeat_last_n?: number; repeat_penalty?: number; frequency_penalty?: number;
   presence_penalty?: number; dry_multiplier?: number; dry_base?: number; dry_allowed_length?: number;
   dry_penalty_last_n?: number; mirostat?: number; mirostat_tau?: number; mirostat_eta?: number; min_keep?: number;
-  n_predict?: number; ignore_eog?: boolean; loop_tokens?: number; priority?: number; deadline_ms?: number;
+  n_predict?: number; ignore_eog?: boolean; loop_tokens?: number; min_tokens?: number; priority?: number; deadline_ms?: number;
   no_cache?: boolean;
   stop?: string | string[];
   signal?: AbortSignal;

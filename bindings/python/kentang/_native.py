@@ -64,7 +64,7 @@ class kt_sampling(ctypes.Structure):
 
 class kt_gen_params(ctypes.Structure):
     _fields_ = [("sampling", kt_sampling), ("n_predict", c_int32), ("stop", POINTER(c_char_p)), ("n_stop", c_size_t),
-                ("ignore_eog", c_bool), ("loop_tokens", c_int32)]
+                ("ignore_eog", c_bool), ("loop_tokens", c_int32), ("min_tokens", c_int32)]
 
 
 class kt_cache_miss(ctypes.Structure):

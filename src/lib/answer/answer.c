@@ -45,6 +45,7 @@ kt_status kt__answer_init(kt__answer *a, kt_engine *engine, const kt_gen_params 
     *a = (kt__answer){
         .engine = engine,
         .n_predict = params->n_predict,
+        .min_tokens = params->min_tokens,
         .ignore_eog = params->ignore_eog,
         .stop = -1,
     };
@@ -59,6 +60,9 @@ kt_status kt__answer_init(kt__answer *a, kt_engine *engine, const kt_gen_params 
                            "loop_tokens: it is %d, expected 0 (off) or at least %d",
                            params->loop_tokens, KT__LOOP_LEAST);
     }
+    if (params->min_tokens < 0)
+        return kt__fail_at(err, KT_E_ARG, "min_tokens", UINT64_MAX,
+                           "min_tokens: it is %d, expected 0 or more", params->min_tokens);
     kt__loop_init(&a->loop, params->loop_tokens);
     KT__TRY(make_sampler(a, params, choice, err));
     KT__TRY(kt__stops_create(params->stop, params->n_stop, &a->stops, err));
@@ -155,6 +159,18 @@ static bool is_held(const kt__answer *a) {
     return a->held && !kt__held_is_free(a->held);
 }
 
+/* As long as the answer may not end: logits without the tokens that end the turn. */
+static const float *without_eog(kt__answer *a, const float *logits) {
+    kt_engine *engine = a->engine;
+    size_t n_vocab = (size_t)engine->model->net->hp.n_vocab, n;
+    if (a->n_generated >= a->min_tokens || !engine->model->tok) return logits;
+    const int32_t *ends = kt__tokenizer_eog(engine->model->tok, &n);
+    memcpy(engine->masked, logits, n_vocab * sizeof *logits);
+    for (size_t i = 0; i < n; i++)
+        if ((size_t)ends[i] < n_vocab) engine->masked[ends[i]] = -INFINITY;
+    return engine->masked;
+}
+
 kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
                             kt_error *err) {
     kt_engine *engine = a->engine;
@@ -168,10 +184,10 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
         status = sample_held(a, logits, position, id, err);
         if (status == KT_OK && a->finish_within) *id = keep_in_time(a, *id);
     } else if (kt__sampler_is_argmax(a->sampler)) {
-        *id = argmax_of(engine, logits);
+        *id = argmax_of(engine, without_eog(a, logits));
     } else {
         a->drawn = true;
-        status = kt__sampler_sample(a->sampler, logits, position, id, err);
+        status = kt__sampler_sample(a->sampler, without_eog(a, logits), position, id, err);
     }
     if (status == KT_OK) kt__sampler_accept(a->sampler, *id);
     kt__stage_end(engine, KT__STAGE_SAMPLE, begin_ns);
@@ -185,13 +201,20 @@ static void release_text(kt__answer *a, kt__stops_text released) {
     a->stop = released.stop;
 }
 
+/* Before min_tokens no stop string counts. */
+static void release_piece(kt__answer *a) {
+    if (a->n_generated <= a->min_tokens)
+        (void)kt__buf_append(&a->text, a->piece.data, a->piece.len);
+    else
+        release_text(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+}
+
 static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
     int64_t begin_ns = kt__stage_begin(a->engine);
     kt__buf_clear(&a->piece);
     if (a->parts) a->detok.flags = kt__parts_shows(a->parts, id) ? KT_TOK_RENDER_SPECIAL : 0;
     kt_status status = kt__detok_push(&a->detok, id, &a->piece, err);
-    if (status == KT_OK && a->piece.len)
-        release_text(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+    if (status == KT_OK && a->piece.len) release_piece(a);
     kt__stage_end(a->engine, KT__STAGE_DETOKENIZE, begin_ns);
     return status;
 }

@@ -24,6 +24,7 @@ typedef struct kt__answer {
     kt__buf piece; /* what the detokeniser released */
     kt__buf text;  /* what the last token released */
     int32_t n_predict, n_generated;
+    int32_t min_tokens;
     bool ignore_eog;
     kt__held *held; /* NULL: to nothing */
     /* With finish_within: tokens that end it, were they to come next; n_way SIZE_MAX: unknown */

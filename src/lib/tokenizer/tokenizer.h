@@ -125,6 +125,7 @@ kt__str kt__tokenizer_token_bytes(const kt__tokenizer *tok, int32_t id);
 kt__tok_attr kt__tokenizer_token_attr(const kt__tokenizer *tok, int32_t id);
 /* Ends a generation: the eos, eot and eom ids and tokens with a known end-of-turn text. */
 bool kt__tokenizer_is_eog(const kt__tokenizer *tok, int32_t id);
+const int32_t *kt__tokenizer_eog(const kt__tokenizer *tok, size_t *n); /* all of these, [*n] */
 /* The id whose text in the file is exactly s[len]; -1: none. */
 int32_t kt__tokenizer_find(const kt__tokenizer *tok, const char *s, size_t len);
 

@@ -52,6 +52,11 @@ bool kt__tokenizer_is_eog(const kt__tokenizer *tok, int32_t id) {
     return false;
 }
 
+const int32_t *kt__tokenizer_eog(const kt__tokenizer *tok, size_t *n) {
+    *n = tok->n_eog;
+    return tok->eog;
+}
+
 /* The last token with these bytes whose text in the file is s[len]. */
 static int32_t find_by_bytes(const kt__tokenizer *tok, const char *bytes, size_t n, const char *s,
                              size_t len) {

@@ -120,6 +120,7 @@ static bool write_answer(const kt__batch_job *job, kt__buf *out) {
         .n_choices = (size_t)job->n_choices,
         .usage = &job->usage,
         .seed = job->seed,
+        .older_calls = line->request->older_calls,
         .notes = job->notes,
     };
     if (ok && line->openai) begin_openai(out, line, 200);

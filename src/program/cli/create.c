@@ -27,11 +27,11 @@ static const kt__opt table[] = {
 };
 
 /* A path in a Modelfile begins where that lies. *out is NULL where there is no such file. */
-static char *whole_path(const char *beside, const char *path) {
+static char *whole_path(const char *from, const char *path) {
     char joined[MAX_PATH];
-    const char *slash = strrchr(beside, '/');
-    int dir = path[0] == '/' || !slash ? 0 : (int)(slash - beside) + 1;
-    int n = snprintf(joined, sizeof joined, "%.*s%s", dir, beside, path);
+    const char *slash = strrchr(from, '/');
+    int dir = path[0] == '/' || !slash ? 0 : (int)(slash - from) + 1;
+    int n = snprintf(joined, sizeof joined, "%.*s%s", dir, from, path);
     char *real = n > 0 && n < MAX_PATH ? realpath(joined, NULL) : NULL;
     char *own = real ? kt__strdup(real) : NULL;
     free(real);
@@ -39,7 +39,7 @@ static char *whole_path(const char *beside, const char *path) {
 }
 
 /* FROM may be a file, and ADAPTER is one: both are kept with their whole paths. */
-static kt_status make_whole(kt__modelfile *file, kt__modelfile_kind kind, const char *beside,
+static kt_status make_whole(kt__modelfile *file, kt__modelfile_kind kind, const char *from,
                             kt_error *err) {
     size_t n = file->n;
     const char *word = kt__modelfile_word(kind);
@@ -48,7 +48,7 @@ static kt_status make_whole(kt__modelfile *file, kt__modelfile_kind kind, const 
     for (size_t i = 0; i < n && status == KT_OK; i++) {
         if (lines[i].kind != kind) continue;
         bool names_file = kind == KT__MODELFILE_ADAPTER || strchr("./~", lines[i].value[0]);
-        char *whole = whole_path(beside, lines[i].value);
+        char *whole = whole_path(from, lines[i].value);
         if (whole) {
             lines[i].value = kt__arena_strndup(&file->arena, whole, strlen(whole));
             if (!lines[i].value) status = kt__fail_nomem(err, "a path", strlen(whole));

@@ -32,14 +32,14 @@ typedef struct word {
     size_t len;
 } word;
 
-static kt_status unsupported(const translator *t, const char *what, word w) {
+static kt_status fail_unknown(const translator *t, const char *what, word w) {
     return kt__fail(t->err, KT_E_UNSUPPORTED,
                     "the template's %s \"%.*s\" is not supported: give the template as the model's "
                     "file has it, or leave TEMPLATE out",
                     what, w.len > 60 ? 60 : (int)w.len, w.s);
 }
 
-static kt_status malformed(const translator *t, const char *what) {
+static kt_status fail_template(const translator *t, const char *what) {
     return kt__fail(t->err, KT_E_FORMAT, "the template is no Go template: %s", what);
 }
 
@@ -58,7 +58,7 @@ static kt_status take_quoted_word(translator *t, word *out) {
         if (*s == '\\' && quote == '"') s++;
         s++;
     }
-    if (s >= t->word_end) return malformed(t, "a text has no end");
+    if (s >= t->word_end) return fail_template(t, "a text has no end");
     *out = (word){t->word_at, (size_t)(s + 1 - t->word_at)};
     t->word_at = s + 1;
     return KT_OK;
@@ -79,7 +79,7 @@ static kt_status take_word(translator *t, word *out) {
         while (t->word_at < t->word_end &&
                (is_name_char(*t->word_at) || strchr("$.-", *t->word_at)))
             t->word_at++;
-        if (t->word_at == from) return unsupported(t, "sign", (word){from, 1});
+        if (t->word_at == from) return fail_unknown(t, "sign", (word){from, 1});
     }
     out->len = (size_t)(t->word_at - from);
     return KT_OK;
@@ -125,7 +125,7 @@ static kt_status put_quoted(translator *t, word w) {
         const char *known = NULL;
         bool escape = *s == '\\' && *w.s == '"';
         if (escape) known = s[1] ? strchr(from, *++s) : NULL;
-        if (escape && !known) status = unsupported(t, "text", w);
+        if (escape && !known) status = fail_unknown(t, "text", w);
         (void)kt__buf_putc(&plain, known ? to[known - from] : *s);
     }
     put_literal(t->out, plain.data ? plain.data : "", plain.len);
@@ -180,7 +180,7 @@ static kt_status put_fields(translator *t, word whole, const char *s, const char
         size_t len = (size_t)(s - name);
         while (i < n && (strlen(item_fields[i].go) != len || memcmp(item_fields[i].go, name, len)))
             i++;
-        if (i == n || (s < end && *s != '.')) return unsupported(t, "field", whole);
+        if (i == n || (s < end && *s != '.')) return fail_unknown(t, "field", whole);
         (void)kt__buf_puts(t->out, item_fields[i].jinja);
     }
     return KT_OK;
@@ -193,7 +193,7 @@ static kt_status put_root(translator *t, word whole, const char *s) {
     while (rest < end && is_name_char(*rest)) rest++;
     size_t len = (size_t)(rest - name);
     while (i < n && (strlen(root_fields[i].go) != len || memcmp(root_fields[i].go, name, len))) i++;
-    if (i == n) return unsupported(t, "field", whole);
+    if (i == n) return fail_unknown(t, "field", whole);
     (void)kt__buf_puts(t->out, root_fields[i].jinja);
     return put_fields(t, whole, rest, end);
 }
@@ -202,7 +202,7 @@ static kt_status put_variable(translator *t, word w) {
     const char *end = w.s + w.len, *name = w.s + 1, *rest = name;
     while (rest < end && is_name_char(*rest)) rest++;
     int len = (int)(rest - name);
-    if (!len) return rest < end ? put_root(t, w, rest) : unsupported(t, "value", w);
+    if (!len) return rest < end ? put_root(t, w, rest) : fail_unknown(t, "value", w);
     for (int i = t->n_blocks; i-- > 0;) {
         const block *b = &t->blocks[i];
         bool index = (int)strlen(b->index) == len && !memcmp(b->index, name, (size_t)len);
@@ -218,7 +218,7 @@ static kt_status put_variable(translator *t, word w) {
 /* "." and ".Role": of the innermost range's item, or of all. */
 static kt_status put_dot(translator *t, word w) {
     const block *b = innermost_range(t);
-    if (!b) return w.len > 1 ? put_root(t, w, w.s) : unsupported(t, "value", w);
+    if (!b) return w.len > 1 ? put_root(t, w, w.s) : fail_unknown(t, "value", w);
     (void)kt__buf_printf(t->out, "item%d", (int)(b - t->blocks));
     return w.len > 1 ? put_fields(t, w, w.s, w.s + w.len) : KT_OK;
 }
@@ -226,13 +226,13 @@ static kt_status put_dot(translator *t, word w) {
 static kt_status put_operand(translator *t, int depth) {
     word w, close;
     KT__STEP(take_word(t, &w));
-    if (!w.len) return malformed(t, "a value is missing");
+    if (!w.len) return fail_template(t, "a value is missing");
     if (*w.s == '(') {
         (void)kt__buf_putc(t->out, '(');
         KT__STEP(put_expression(t, depth + 1));
         (void)kt__buf_putc(t->out, ')');
         KT__STEP(take_word(t, &close));
-        return is_word(close, ")") ? KT_OK : malformed(t, "a parenthesis has no end");
+        return is_word(close, ")") ? KT_OK : fail_template(t, "a parenthesis has no end");
     }
     if (*w.s == '"' || *w.s == '`') return put_quoted(t, w);
     if (*w.s == '$') return put_variable(t, w);
@@ -240,7 +240,7 @@ static kt_status put_operand(translator *t, int depth) {
     bool number = isdigit((unsigned char)*w.s) || (*w.s == '-' && w.len > 1);
     for (size_t i = 1; number && i < w.len; i++) number = isdigit((unsigned char)w.s[i]);
     if (!number && !is_word(w, "true") && !is_word(w, "false"))
-        return unsupported(t, "function", w);
+        return fail_unknown(t, "function", w);
     (void)kt__buf_append(t->out, w.s, w.len);
     return KT_OK;
 }
@@ -265,7 +265,7 @@ static kt_status put_infix(translator *t, const char *sign, bool any_of, int dep
     (void)kt__buf_putc(out, '(');
     for (int n = 0; status == KT_OK; n++) {
         status = has_operand(t, &more);
-        if (status == KT_OK && !more && !n) status = malformed(t, "a value is missing");
+        if (status == KT_OK && !more && !n) status = fail_template(t, "a value is missing");
         if (status != KT_OK || !more) break;
         if (any_of && n) (void)kt__buf_puts(out, " or ");
         if (any_of || !n) (void)kt__buf_append(out, first.data, first.len);
@@ -294,7 +294,8 @@ static kt_status put_call(translator *t, word name, int depth) {
         (void)kt__buf_puts(t->out, length ? "|length)" : json ? "|tojson)" : ")");
         return KT_OK;
     }
-    if (!is_word(name, "slice") && !is_word(name, "index")) return unsupported(t, "function", name);
+    if (!is_word(name, "slice") && !is_word(name, "index"))
+        return fail_unknown(t, "function", name);
     KT__STEP(put_operand(t, depth));
     (void)kt__buf_putc(t->out, '[');
     KT__STEP(put_operand(t, depth));
@@ -309,7 +310,7 @@ static kt_status put_call(translator *t, word name, int depth) {
 /* A call or a value; "X | json" is "json X" */
 static kt_status put_expression(translator *t, int depth) {
     word w;
-    if (depth > KT__GO_TEMPLATE_MAX_DEPTH) return malformed(t, "parentheses nest too deep");
+    if (depth > KT__GO_TEMPLATE_MAX_DEPTH) return fail_template(t, "parentheses nest too deep");
     KT__STEP(peek_word(t, &w));
     bool is_call = w.len && isalpha((unsigned char)*w.s) && !is_word(w, "true") &&
                    !is_word(w, "false");
@@ -323,7 +324,7 @@ static kt_status put_expression(translator *t, int depth) {
     if (!is_word(w, "|")) return KT_OK;
     KT__STEP(take_word(t, &w));
     KT__STEP(take_word(t, &w));
-    if (!is_word(w, "json")) return unsupported(t, "function", w);
+    if (!is_word(w, "json")) return fail_unknown(t, "function", w);
     (void)kt__buf_puts(t->out, "|tojson");
     return KT_OK;
 }
@@ -331,13 +332,13 @@ static kt_status put_expression(translator *t, int depth) {
 static kt_status end_action(translator *t) {
     word w;
     KT__STEP(take_word(t, &w));
-    return w.len ? unsupported(t, "word", w) : KT_OK;
+    return w.len ? fail_unknown(t, "word", w) : KT_OK;
 }
 
 /* ---- actions with an end ---- */
 
 static kt_status push_block(translator *t, const block *b) {
-    if (t->n_blocks == KT__GO_TEMPLATE_MAX_DEPTH) return malformed(t, "blocks nest too deep");
+    if (t->n_blocks == KT__GO_TEMPLATE_MAX_DEPTH) return fail_template(t, "blocks nest too deep");
     t->blocks[t->n_blocks++] = *b;
     return KT_OK;
 }
@@ -369,7 +370,7 @@ static kt_status begin_range(translator *t) {
     if (!declares) t->word_at = before;
     word item = second.len ? second : first, index = second.len ? first : second;
     if (declares && (item.len >= sizeof named.item || index.len >= sizeof named.index))
-        return unsupported(t, "variable", item);
+        return fail_unknown(t, "variable", item);
     if (declares) snprintf(named.item, sizeof named.item, "%.*s", (int)item.len - 1, item.s + 1);
     if (declares && index.len)
         snprintf(named.index, sizeof named.index, "%.*s", (int)index.len - 1, index.s + 1);
@@ -391,16 +392,16 @@ static kt_status begin_range(translator *t) {
 
 static kt_status put_else(translator *t) {
     word w;
-    if (!t->n_blocks) return malformed(t, "else without if");
+    if (!t->n_blocks) return fail_template(t, "else without if");
     KT__STEP(take_word(t, &w));
     if (is_word(w, "if")) return put_if(t, "elif");
-    if (w.len) return unsupported(t, "action", w);
+    if (w.len) return fail_unknown(t, "action", w);
     (void)kt__buf_puts(t->out, "{% else %}");
     return KT_OK;
 }
 
 static kt_status put_end(translator *t) {
-    if (!t->n_blocks) return malformed(t, "end without if or range");
+    if (!t->n_blocks) return fail_template(t, "end without if or range");
     const block *b = &t->blocks[--t->n_blocks];
     (void)kt__buf_puts(t->out, b->kind == BLOCK_IF ? "{% endif %}" : "{% endfor %}");
     return end_action(t);
@@ -450,9 +451,9 @@ static kt_status put_action(translator *t) {
                                           "block", "break",  "continue"};
     word w, sign;
     KT__STEP(peek_word(t, &w));
-    if (!w.len) return malformed(t, "an action is empty");
+    if (!w.len) return fail_template(t, "an action is empty");
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (is_word(w, refused[i])) return unsupported(t, "action", w);
+        if (is_word(w, refused[i])) return fail_unknown(t, "action", w);
     if (is_word(w, "if") || is_word(w, "range") || is_word(w, "else") || is_word(w, "end")) {
         KT__STEP(take_word(t, &w));
         return is_word(w, "if")      ? begin_if(t)
@@ -489,7 +490,7 @@ static kt_status put_all(translator *t, const char *text, size_t len) {
         put_text(t, from, (size_t)(to - from));
         if (!open) break;
         const char *close = memmem(open, (size_t)(t->end - open), "}}", 2);
-        if (!close) return malformed(t, "{{ without }}");
+        if (!close) return fail_template(t, "{{ without }}");
         t->word_at = open + (trims_before ? 3 : 2);
         trims = close > t->word_at && close[-1] == '-' && isspace((unsigned char)close[-2]);
         t->word_end = trims ? close - 1 : close;
@@ -499,7 +500,7 @@ static kt_status put_all(translator *t, const char *text, size_t len) {
         if (t->word_end - s >= 2 && s[0] == '/' && s[1] == '*') continue; /* a comment */
         KT__STEP(put_action(t));
     }
-    return t->n_blocks ? malformed(t, "a block has no end") : KT_OK;
+    return t->n_blocks ? fail_template(t, "a block has no end") : KT_OK;
 }
 
 /* The system messages together, and the last turns as the older kind knows them. */

@@ -56,7 +56,7 @@ static const char *take_word(reader *r) {
     return len && len <= 64 ? kt__arena_strndup(&r->file->arena, from, len) : NULL;
 }
 
-static bool begins(const reader *r, const char *text) {
+static bool begins_with(const reader *r, const char *text) {
     size_t len = strlen(text);
     return (size_t)(r->end - r->at) >= len && !memcmp(r->at, text, len);
 }
@@ -75,7 +75,7 @@ static kt_status take_quoted(reader *r, const char *mark, const char **text, siz
     int began = r->line;
     r->at += n;
     *text = r->at;
-    while (r->at < r->end && !begins(r, mark)) r->line += *r->at++ == '\n';
+    while (r->at < r->end && !begins_with(r, mark)) r->line += *r->at++ == '\n';
     if (r->at == r->end)
         return kt__fail(r->err, KT_E_FORMAT,
                         "line %d: the text that begins here with %s has no end", began, mark);
@@ -90,7 +90,10 @@ static kt_status take_quoted(reader *r, const char *mark, const char **text, siz
                         mark);
     *r = before; /* a line that only begins with a quotation */
     take_rest(r, text, len);
-    return KT_OK;
+    if (!memmem(*text, *len, three, sizeof three - 1)) return KT_OK;
+    return kt__fail(r->err, KT_E_FORMAT,
+                    "line %d: a text that begins with a quotation mark cannot have %s", began,
+                    three);
 }
 
 /* A quotation, or the rest of the line. */
@@ -98,9 +101,9 @@ static kt_status take_value(reader *r, const char **out) {
     const char *text;
     size_t len;
     skip_blanks(r);
-    if (begins(r, three)) {
+    if (begins_with(r, three)) {
         KT__STEP(take_quoted(r, three, &text, &len));
-    } else if (begins(r, "\"")) {
+    } else if (begins_with(r, "\"")) {
         KT__STEP(take_quoted(r, "\"", &text, &len));
     } else {
         take_rest(r, &text, &len);
@@ -173,7 +176,7 @@ kt_status kt__modelfile_read(kt__modelfile *file, const char *text, size_t len, 
                         (int)KT__MODELFILE_MAX_BYTES, len);
     if (len && memchr(text, '\0', len))
         return kt__fail(err, KT_E_FORMAT, "a byte of value 0: this is no modelfile");
-    if (begins(&r, "\xef\xbb\xbf")) r.at += 3;
+    if (begins_with(&r, "\xef\xbb\xbf")) r.at += 3;
     while (r.at < r.end) {
         skip_blanks(&r);
         if (r.at < r.end && *r.at == '#') skip_line(&r);
@@ -235,7 +238,7 @@ void kt__modelfile_remove(kt__modelfile *f, kt__modelfile_kind kind) {
 }
 
 /* Whether it says something else in place of that line: the same parameter, or another text. */
-static bool replaces(const kt__modelfile *f, size_t n, const kt__modelfile_line *line) {
+static bool line_replaces(const kt__modelfile *f, size_t n, const kt__modelfile_line *line) {
     for (size_t i = 0; i < n; i++) {
         if (f->lines[i].kind != line->kind) continue;
         if (line->kind != KT__MODELFILE_PARAMETER || !strcmp(f->lines[i].name, line->name))
@@ -248,7 +251,7 @@ kt_status kt__modelfile_inherit(kt__modelfile *f, const kt__modelfile *base, kt_
     size_t own = f->n;
     for (size_t i = 0; i < base->n; i++) {
         const kt__modelfile_line *line = &base->lines[i];
-        if (line->kind == KT__MODELFILE_FROM || replaces(f, own, line)) continue;
+        if (line->kind == KT__MODELFILE_FROM || line_replaces(f, own, line)) continue;
         KT__STEP(kt__modelfile_add(f, line->kind, line->name, line->value, err));
     }
     return KT_OK;

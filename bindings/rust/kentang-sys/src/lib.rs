@@ -59,6 +59,7 @@ structures! {
     kt_gen_params {
         sampling: kt_sampling, n_predict: i32, stop: *const *const c_char, n_stop: usize, ignore_eog: bool,
         loop_tokens: i32,
+        min_tokens: i32,
     }
     kt_cache_miss {
         known: bool, at: i32, message: i32, n_lost: i32, cost_us: i64, was: [c_char; 64], is: [c_char; 64],

@@ -46,7 +46,7 @@ static kt_status need_create(kt__job *job, kt_error *err) {
     return refuse_change(job, job->request.settings->config->create, "http.create", err);
 }
 
-static void say(kt__job *job, const char *status) {
+static void say_status(kt__job *job, const char *status) {
     (void)kt__buf_printf(&job->answer.out, "{\"status\":\"%s\"}\n", status);
 }
 
@@ -86,7 +86,7 @@ static void note_digest(watcher *w, const kt__pull_state *now) {
 }
 
 static void say_progress(kt__job *job, watcher *w, const kt__pull_state *now) {
-    if (!w->said_manifest) say(job, "pulling manifest");
+    if (!w->said_manifest) say_status(job, "pulling manifest");
     w->said_manifest = true;
     if (!now->bytes || (w->said_digest && w->said_bytes == now->bytes_done)) return;
     note_digest(w, now);
@@ -114,9 +114,9 @@ static bool follow_pull(kt__job *job) {
         if (job->answer.stream) say_progress(job, job->extra, &now);
     if (now.stage == KT__PULL_FETCHING) return false;
     if (now.stage == KT__PULL_DONE) {
-        if (job->answer.stream) say(job, "verifying sha256 digest");
-        if (job->answer.stream) say(job, "writing manifest");
-        say(job, "success");
+        if (job->answer.stream) say_status(job, "verifying sha256 digest");
+        if (job->answer.stream) say_status(job, "writing manifest");
+        say_status(job, "success");
         return true;
     }
     job->answer.error_status = 500;
@@ -248,8 +248,8 @@ static kt_status run_create(kt__job *job, kt_error *err) {
     if (status != KT_OK) goto out;
     kt__slog_line(&job->shared->log, KT_LOG_INFO, "%s created the model %s", job->request.client,
                   name);
-    if (wants_stream(job)) say(job, "writing manifest");
-    say(job, "success");
+    if (wants_stream(job)) say_status(job, "writing manifest");
+    say_status(job, "success");
 out:
     kt__modelfile_free(&file);
     return status;
@@ -264,7 +264,7 @@ static kt_status end_change(kt__job *job, kt_status status, bool found, const ch
     if (status != KT_OK) return status;
     kt__slog_line(&job->shared->log, KT_LOG_INFO, "%s %s the model %s", job->request.client, did,
                   name);
-    say(job, "success");
+    say_status(job, "success");
     return KT_OK;
 }
 

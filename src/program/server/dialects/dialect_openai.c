@@ -16,6 +16,7 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .model = kt__served_name(job->model.served),
         .created_s = job->request.created_s,
         .seed = job->answer.report.seed,
+        .older_calls = job->request.wire->older_calls,
         .notes = job->answer.notes,
         .learned = job->model.learned_json[0] ? job->model.learned_json : NULL,
     };

@@ -1,5 +1,6 @@
 /* OpenAI's /v1/responses: one object, or named server-sent events. Each block of the answer is an
  * item of its output. */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,14 +12,38 @@
 
 typedef enum item_state { ITEM_BEGUN, ITEM_DONE, ITEM_CUT } item_state;
 
+/* Whether the tool's input is a text. */
+static bool is_custom_call(const kt__job *job, const kt__wire_block *b) {
+    const kt__responses_asked *asked = job->extra;
+    const char *name = job->answer.choices[0].said.names.data + b->name;
+    if (b->kind != KT_PART_CALL) return false;
+    for (size_t i = 0; i < asked->n_custom; i++)
+        if (asked->custom[i] && !strcmp(asked->custom[i], name)) return true;
+    return false;
+}
+
 /* The answer's own id and the item's number, after what tells the kind. */
-static void write_item_id(kt__buf *out, const kt__job *job, kt_part_kind kind, size_t index) {
+static void write_item_id(kt__buf *out, const kt__job *job, size_t index) {
+    const kt__wire_block *b = &job->answer.choices[0].said.list[index];
     const char *own = strchr(job->id, '_');
     (void)kt__buf_printf(out, "\"%s_%s%02zx\"",
-                         kind == KT_PART_CALL        ? "fc"
-                         : kind == KT_PART_REASONING ? "rs"
-                                                     : "msg",
+                         is_custom_call(job, b)         ? "ctc"
+                         : b->kind == KT_PART_CALL      ? "fc"
+                         : b->kind == KT_PART_REASONING ? "rs"
+                                                        : "msg",
                          own ? own + 1 : job->id, index);
+}
+
+/* The one argument of a tool whose input is a text; of a call that was cut short, as far as it came. */
+static void write_custom_input(kt__buf *out, const kt__job_choice *c, const kt__wire_block *b) {
+    const char *text = kt__wire_block_text(&c->said, b);
+    json_t *arguments = json_loadb(text, b->len, 0, NULL);
+    const json_t *input = json_object_get(arguments, KT__RESPONSES_CUSTOM_ARGUMENT);
+    if (json_is_string(input))
+        kt__json_string(out, json_string_value(input), json_string_length(input), KT__JSON_PLAIN);
+    else
+        kt__json_string(out, text, b->len, KT__JSON_PLAIN);
+    json_decref(arguments);
 }
 
 /* {"type":"output_text",...}: what a message's content is made of */
@@ -55,11 +80,14 @@ static void write_reasoning_members(kt__job *job, const char *text, size_t len, 
 }
 
 static void write_call_members(kt__buf *out, const kt__job_choice *c, const kt__wire_block *b,
-                               bool done) {
+                               bool custom, bool done) {
     kt__json_member(out, "call_id", c->said.names.data + b->id);
     kt__json_member(out, "name", c->said.names.data + b->name);
-    (void)kt__buf_puts(out, ",\"arguments\":");
-    kt__json_string(out, kt__wire_block_text(&c->said, b), done ? b->len : 0, KT__JSON_PLAIN);
+    (void)kt__buf_puts(out, custom ? ",\"input\":" : ",\"arguments\":");
+    if (custom && done)
+        write_custom_input(out, c, b);
+    else
+        kt__json_string(out, kt__wire_block_text(&c->said, b), done ? b->len : 0, KT__JSON_PLAIN);
 }
 
 static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item_state state) {
@@ -68,14 +96,15 @@ static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item
     const char *text = kt__wire_block_text(&c->said, b);
     kt__buf *out = &job->answer.out;
     (void)kt__buf_puts(out, "{\"id\":");
-    write_item_id(out, job, b->kind, index);
+    write_item_id(out, job, index);
     kt__json_member(out, "type",
-                    b->kind == KT_PART_CALL        ? "function_call"
+                    is_custom_call(job, b)         ? "custom_tool_call"
+                    : b->kind == KT_PART_CALL      ? "function_call"
                     : b->kind == KT_PART_REASONING ? "reasoning"
                                                    : "message");
     kt__json_member(out, "status", states[state]);
     if (b->kind == KT_PART_CALL) {
-        write_call_members(out, c, b, state != ITEM_BEGUN);
+        write_call_members(out, c, b, is_custom_call(job, b), state != ITEM_BEGUN);
     } else if (b->kind == KT_PART_REASONING) {
         write_reasoning_members(job, text, b->len, state);
     } else {
@@ -113,11 +142,28 @@ static void write_response_end(kt__job *job, const kt__job_choice *c) {
     kt__wire_write_timings(out, &job->answer.report);
 }
 
+/* What was written from `from` on, for who comes back to it. */
+static void keep_response(kt__job *job, size_t from) {
+    const kt__responses_asked *asked = job->extra;
+    kt__buf record;
+    kt__buf_init(&record, (size_t)KT__WIRE_MAX_BYTES * 8);
+    (void)kt__buf_putc(&record, '{');
+    kt__json_member(&record, "client", job->request.client);
+    (void)kt__buf_printf(&record, ",\"input\":%s,\"response\":", asked->input);
+    (void)kt__buf_append(&record, job->answer.out.data + from, job->answer.out.len - from);
+    (void)kt__buf_putc(&record, '}');
+    if (!record.failed)
+        (void)kt__responses_put(job->shared->responses, job->shared->workers, job->id, record.data,
+                                record.len);
+    kt__buf_free(&record);
+}
+
 /* err: what it failed of, or NULL; over: with its output, as far as that came */
 static void write_response(kt__job *job, const char *status, const kt_error *err, bool over) {
     const kt__responses_asked *asked = job->extra;
     const kt__job_choice *c = &job->answer.choices[0];
     kt__buf *out = &job->answer.out;
+    const size_t from = out->len;
     bool cut = over && !err && !kt__wire_is_whole(c->finish);
     (void)kt__buf_puts(out, "{\"id\":");
     kt__json_text(out, job->id);
@@ -146,6 +192,7 @@ static void write_response(kt__job *job, const char *status, const kt_error *err
         (void)kt__buf_puts(out, ",\"usage\":null");
     }
     (void)kt__buf_putc(out, '}');
+    if (over && !err && asked->keeps && !out->failed) keep_response(job, from);
 }
 
 /* ---- events ---- */
@@ -184,7 +231,7 @@ static void begin_part_event(kt__job *job, const char *type, size_t index) {
     const kt__wire_block *b = &job->answer.choices[0].said.list[index];
     begin_named_event(job, type);
     (void)kt__buf_puts(&job->answer.out, ",\"item_id\":");
-    write_item_id(&job->answer.out, job, b->kind, index);
+    write_item_id(&job->answer.out, job, index);
     (void)kt__buf_printf(&job->answer.out, ",\"output_index\":%zu", index);
     if (b->kind == KT_PART_CALL) return;
     bool summary = b->kind == KT_PART_REASONING && asked->summary;
@@ -193,8 +240,11 @@ static void begin_part_event(kt__job *job, const char *type, size_t index) {
 }
 
 /* The event's names of a block's kind: "response.output_text" and its like. */
-static const char *name_of_text(const kt__job *job, kt_part_kind kind) {
+static const char *name_of_text(const kt__job *job, size_t index) {
     const kt__responses_asked *asked = job->extra;
+    const kt__wire_block *b = &job->answer.choices[0].said.list[index];
+    const kt_part_kind kind = b->kind;
+    if (is_custom_call(job, b)) return "response.custom_tool_call_input";
     if (kind == KT_PART_CALL) return "response.function_call_arguments";
     if (kind == KT_PART_CONTENT) return "response.output_text";
     return asked->summary ? "response.reasoning_summary_text" : "response.reasoning_text";
@@ -220,12 +270,30 @@ static void write_part_event(kt__job *job, bool added, size_t index) {
     end_named_event(job);
 }
 
+/* The whole input at once: as a text it is known when the call is over. */
+static void write_custom_done(kt__job *job, size_t index) {
+    static const char *const ends[][2] = {{"delta", "delta"}, {"done", "input"}};
+    const kt__job_choice *c = &job->answer.choices[0];
+    for (int i = 0; i < 2; i++) {
+        char type[64];
+        snprintf(type, sizeof type, "%s.%s", name_of_text(job, index), ends[i][0]);
+        begin_part_event(job, type, index);
+        kt__json_key(&job->answer.out, ends[i][1]);
+        write_custom_input(&job->answer.out, c, &c->said.list[index]);
+        end_named_event(job);
+    }
+}
+
 static void write_text_done(kt__job *job, size_t index) {
     const kt__job_choice *c = &job->answer.choices[0];
     const kt__wire_block *b = &c->said.list[index];
     bool call = b->kind == KT_PART_CALL;
     char type[64];
-    snprintf(type, sizeof type, "%s.done", name_of_text(job, b->kind));
+    if (is_custom_call(job, b)) {
+        write_custom_done(job, index);
+        return;
+    }
+    snprintf(type, sizeof type, "%s.done", name_of_text(job, index));
     begin_part_event(job, type, index);
     if (call) kt__json_member(&job->answer.out, "name", c->said.names.data + b->name);
     kt__json_key(&job->answer.out, call ? "arguments" : "text");
@@ -247,7 +315,7 @@ static void write_text_delta(kt__job *job, const kt_part *part, size_t index) {
     kt__responses_asked *asked = job->extra;
     const kt__job_choice *c = &job->answer.choices[0];
     char type[64];
-    snprintf(type, sizeof type, "%s.delta", name_of_text(job, part->kind));
+    snprintf(type, sizeof type, "%s.delta", name_of_text(job, index));
     begin_part_event(job, type, index);
     (void)kt__buf_puts(&job->answer.out, ",\"delta\":");
     kt__json_string(&job->answer.out, part->text, part->len, KT__JSON_PLAIN);
@@ -297,7 +365,8 @@ static void take_part(kt__job *job, const kt_part *part) {
     if (!job->answer.stream || job->answer.out.failed) return;
     if (c->said.n > n && n) close_item(job, n - 1, ITEM_DONE);
     if (c->said.n > n) open_item(job, n);
-    if (part->len) write_text_delta(job, part, c->said.n - 1);
+    if (part->len && !is_custom_call(job, &c->said.list[c->said.n - 1]))
+        write_text_delta(job, part, c->said.n - 1);
 }
 
 static void responses_token(kt__job *job, const kt_event *event) {

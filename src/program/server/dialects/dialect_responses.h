@@ -14,9 +14,16 @@ typedef struct kt__responses_asked {
     const char *echo;  /* members of the answer that repeat the request, each with a comma before */
     bool summary;      /* reasoning is wanted as a summary */
     bool encrypted;    /* and once more as "encrypted_content" */
+    bool keeps;        /* the answer is kept, with: */
+    const char *input; /* all that the model was given, an array of items as JSON */
+    const char **custom; /* [n_custom] names of tools whose input is a text of any form */
+    size_t n_custom;
     int64_t sequence;  /* of the next event */
     size_t n_logprobs; /* tokens whose log probabilities were written to the stream */
 } kt__responses_asked;
+
+/* Tools whose input is a text are functions with this one argument for the model. */
+#define KT__RESPONSES_CUSTOM_ARGUMENT "input"
 
 /* The body into request.wire, and job->extra. On a worker. */
 kt_status KT_CHECKED kt__responses_read(kt__job *job, kt_error *err);

@@ -199,6 +199,8 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     KT__STEP(kt__shared_set_settings(shared, c, keys, err));
     if (c->pull || c->create) KT__STEP(kt__created_add_all(c, &shared->log, shared->models, err));
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
+    if (c->responses_bytes)
+        KT__STEP(kt__responses_open(c->responses_dir, c->responses_bytes, &shared->responses, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
     if (c->learn) KT__STEP(open_learning(shared, err));

@@ -17,6 +17,7 @@
 #include "services/metrics.h"
 #include "services/models.h"
 #include "services/pulls.h"
+#include "services/responses.h"
 #include "setup/slog.h"
 #include "services/workers.h"
 
@@ -62,6 +63,7 @@ typedef struct kt__shared {
     pthread_mutex_t lock;       /* settings and jobs; a leaf */
     kt__settings *settings;
     struct kt__batches *batches; /* batches.c's; NULL: off */
+    kt__responses *responses;    /* NULL: none is kept */
     struct kt__job **jobs; /* job.c's: those that have not ended, in the order in which they came */
     size_t n_jobs, cap_jobs;
     uint64_t n_jobs_ever;

@@ -76,6 +76,9 @@ int kt__http_post_batch(kt__http_request *request);
 int kt__http_list_batches(kt__http_request *request);
 int kt__http_get_batch(kt__http_request *request);
 int kt__http_cancel_batch(kt__http_request *request);
+/* http_responses.c */
+int kt__http_get_response(kt__http_request *request);
+int kt__http_delete_response(kt__http_request *request);
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);
 int kt__ollama_ps(kt__http_request *request);

@@ -327,6 +327,8 @@ static const kt__route routes[] = {
     JOB("/responses/input_tokens", kt__dialect_responses_count, "tok_"),
     JOB("/v1/responses/input_tokens", kt__dialect_responses_count, "tok_"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),
+    AT_ONCE("GET", "/v1/responses/*", kt__http_get_response, 0),
+    AT_ONCE("DELETE", "/v1/responses/*", kt__http_delete_response, 0),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
     JOB("/v1/rerank", kt__dialect_rerank, "rank-"),
     JOB("/rerank", kt__dialect_rerank, "rank-"),

@@ -70,8 +70,10 @@ typedef struct kt__wire_request {
     bool
         prefill; /* the defaults' KT_CHAT_CONTINUE: a last message of the assistant's is continued */
     int32_t n_best; /* best_of: of the n_choices answers to a prompt, so many are told; 0: all */
-    bool hide_logprobs;  /* they are for best_of alone */
-    bool echo;           /* the prompt is the beginning of the answer; whole answers only */
+    bool hide_logprobs; /* they are for best_of alone */
+    bool echo;          /* the prompt is the beginning of the answer; whole answers only */
+    bool
+        older_calls; /* tools came as OpenAI's older "functions": the answer's call is a "function_call" */
     const char *form_at; /* the field that holds the answer to a form, or NULL */
     /* Adapters by name; not given: the configuration's. */
     const kt__adapter_named *adapters; /* [n_adapters] */
@@ -168,6 +170,7 @@ typedef struct kt__wire_answer {
     const char *notes;   /* what is not done as asked, a line each; NULL or "": nothing */
     const char *learned; /* a member of JSON with its comma: what of it was used; or NULL */
     const char *more;    /* further members of JSON, each after a comma; or NULL */
+    bool older_calls;    /* as kt__wire_request has it */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);

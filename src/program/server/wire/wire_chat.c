@@ -82,10 +82,26 @@ static kt_status read_tools(const kt__wire_reader *r, const json_t *body) {
     if (v && !json_is_array(v)) KT__TRY(kt__wire_fail_type(r, &at, "an array", v));
     if (json_array_size(v) && !in_chat)
         KT__TRY(kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only with \"messages\""));
-    if (older && !kt__wire_is_empty(older)) KT__TRY(wrap_functions(r, older, kept));
+    if (older && !kt__wire_is_empty(older)) {
+        KT__TRY(wrap_functions(r, older, kept));
+        r->request->older_calls = !json_array_size(v);
+    }
     KT__TRY(keep_tools(r, v, kept));
 out:
     json_decref(kept);
+    return status;
+}
+
+/* {"name": "f"} */
+static kt_status keep_older_choice(const kt__wire_reader *r, const kt__wire_place *at,
+                                   const json_t *v) {
+    kt__wire_place name_at = {.up = at, .key = "name"};
+    json_t *name = kt__wire_member(v, "name");
+    if (!json_is_string(name)) return kt__wire_fail_at(r, KT_E_ARG, &name_at, "expected a string");
+    json_t *choice = json_pack("{s:s,s:O}", "type", "function", "name", name);
+    kt_status status = choice ? keep_json(r, choice, &r->request->req.tool_choice, NULL)
+                              : kt__wire_fail_nomem(r);
+    json_decref(choice);
     return status;
 }
 
@@ -99,6 +115,7 @@ static kt_status read_tool_choice(const kt__wire_reader *r, const json_t *body) 
     if (!v) return KT_OK;
     if (!json_is_string(v) && !json_is_object(v))
         return kt__wire_fail_type(r, &at, "a string or an object", v);
+    if (r->request->req.tools && older && json_is_object(v)) return keep_older_choice(r, &at, v);
     if (r->request->req.tools) return keep_json(r, v, &r->request->req.tool_choice, NULL);
     if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
     return kt__wire_fail_at(r, KT_E_ARG, &at, "there are no \"tools\" to choose from");
@@ -109,7 +126,7 @@ static kt_status read_parallel(const kt__wire_reader *r, const json_t *body) {
     const json_t *v = kt__wire_member(body, "parallel_tool_calls");
     bool parallel = true;
     kt_status status = v ? kt__wire_read_bool(r, &at, v, &parallel) : KT_OK;
-    r->request->req.one_call = !parallel;
+    r->request->req.one_call = !parallel || r->request->older_calls;
     return status;
 }
 
@@ -211,13 +228,14 @@ kt_status kt__wire_read_calling(const kt__wire_reader *r, const json_t *body) {
 static const char *const reasoning_names[] = {"reasoning_content", "reasoning", "thinking"};
 
 static bool has_more(const json_t *message) {
-    static const char *const names[] = {"tool_calls", "tool_call_id", "tool_name"};
+    static const char *const names[] = {"tool_calls", "function_call", "tool_call_id", "tool_name"};
     bool more = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const json_t *v = kt__wire_member(message, names[i]);
         more |= v && !kt__wire_is_empty(v);
-        more |= json_is_string(kt__wire_member(message, reasoning_names[i]));
     }
+    for (size_t i = 0; i < sizeof reasoning_names / sizeof reasoning_names[0]; i++)
+        more |= json_is_string(kt__wire_member(message, reasoning_names[i]));
     return more;
 }
 
@@ -276,11 +294,27 @@ static kt_status add_call(const kt__wire_reader *r, const kt__wire_place *at, co
     return json_array_append_new(to, made) == 0 ? KT_OK : kt__wire_fail_nomem(r);
 }
 
+/* OpenAI's older "function_call" of a message: one call, without an id. */
+static kt_status add_older_call(const kt__wire_reader *r, const kt__wire_place *up,
+                                json_t *function, json_t *to, json_t **calls) {
+    kt__wire_place at = {.up = up, .key = "function_call"};
+    json_t *call = json_pack("{s:O}", "function", function);
+    *calls = json_array();
+    kt_status status = call && json_object_set_new(to, "tool_calls", *calls) == 0
+                           ? add_call(r, &at, call, 0, *calls)
+                           : kt__wire_fail_nomem(r);
+    json_decref(call);
+    return status;
+}
+
 static kt_status add_calls(const kt__wire_reader *r, const kt__wire_place *up, const json_t *from,
                            json_t *to, json_t **calls) {
     kt__wire_place at = {.up = up, .key = "tool_calls"};
     const json_t *v = kt__wire_member(from, "tool_calls");
+    json_t *older = kt__wire_member(from, "function_call");
     kt_status status = KT_OK;
+    if (older && !kt__wire_is_empty(older) && (!v || kt__wire_is_empty(v)))
+        return add_older_call(r, up, older, to, calls);
     if (!v || kt__wire_is_empty(v)) return KT_OK;
     if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
     *calls = json_array();

@@ -29,6 +29,7 @@ static const field fields[] = {
     {"n_predict", INT, AT(req.gen.n_predict), -1, INT32_MAX},
     {"max_tokens", INT, AT(req.gen.n_predict), -1, INT32_MAX},
     {"max_completion_tokens", INT, AT(req.gen.n_predict), -1, INT32_MAX},
+    {"min_tokens", INT, AT(req.gen.min_tokens), 0, INT32_MAX},
     {"loop_tokens", INT, AT(req.gen.loop_tokens), 0, INT32_MAX},
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},

@@ -36,7 +36,6 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
     static const struct {
         const char *key, *why;
     } refused[] = {
-        {"min_tokens", "an answer ends where the model ends it, or see ignore_eos"},
         {"stop_token_ids", "give \"stop\" texts"},
         {"bad_words", "see \"logit_bias\""},
         {"allowed_token_ids", "see \"logit_bias\""},

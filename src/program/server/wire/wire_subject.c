@@ -8,14 +8,16 @@
 
 static kt_status read_role(const kt__wire_reader *r, const kt__wire_place *up,
                            const json_t *message, const char **out) {
-    static const char *const roles[] = {"system", "user", "assistant", "tool", "developer"};
+    static const char *const roles[] = {"system", "user",     "assistant",
+                                        "tool",   "function", "developer"};
     kt__wire_place at = {.up = up, .key = "role"};
     const json_t *v = kt__wire_member(message, "role");
     if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
     if (!json_is_string(v)) return kt__wire_fail_type(r, &at, "a string", v);
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(json_string_value(v), roles[i]) != 0) continue;
-        *out = roles[i < 4 ? i : 0]; /* "developer" is the later name of "system" */
+        /* "function" is the older name of "tool", "developer" the later one of "system" */
+        *out = i == 4 ? "tool" : roles[i < 4 ? i : 0];
         return KT_OK;
     }
     return kt__wire_fail_at(

@@ -148,11 +148,12 @@ static void write_usage(kt__buf *out, const kt__wire_usage *u) {
 }
 
 /* OpenAI's clients know no other words for an answer that was cut short; ours is besides. */
-static void write_finish(kt__buf *out, kt_finish finish, bool called) {
+static void write_finish(kt__buf *out, kt_finish finish, bool called, bool older) {
     bool cut = finish == KT_FINISH_CANCELLED || finish == KT_FINISH_DEADLINE;
-    const char *reason = cut                                   ? "length"
-                         : called && kt__wire_is_whole(finish) ? "tool_calls"
-                                                               : kt__wire_finish_reason(finish);
+    const char *reason = cut ? "length"
+                         : called && kt__wire_is_whole(finish)
+                             ? (older ? "function_call" : "tool_calls")
+                             : kt__wire_finish_reason(finish);
     (void)kt__buf_puts(out, ",\"finish_reason\":");
     if (reason) {
         kt__json_text(out, reason);
@@ -189,13 +190,27 @@ static void write_reasoning(kt__buf *out, const char *key, const kt__wire_choice
     kt__json_string(out, c->reasoning, c->reasoning_len, KT__JSON_PLAIN);
 }
 
-static void write_tool_calls(kt__buf *out, const kt__wire_choice *c, bool chunk) {
+/* {"name", "arguments"}: of one call, as there was before tools. */
+static void write_function_call(kt__buf *out, const kt__wire_call *c) {
+    kt__json_key(out, "function_call");
+    (void)kt__buf_putc(out, '{');
+    if (c->name) kt__json_member(out, "name", c->name);
+    kt__json_key(out, "arguments");
+    kt__json_string(out, c->arguments, c->len, KT__JSON_PLAIN);
+    (void)kt__buf_putc(out, '}');
+}
+
+static void write_tool_calls(kt__buf *out, const kt__wire_choice *c, bool chunk, bool older) {
     if (!c->n_calls) return;
+    if (older) {
+        write_function_call(out, &c->calls[0]);
+        return;
+    }
     kt__json_key(out, "tool_calls");
     kt__wire_write_calls(out, c->calls, c->n_calls, chunk);
 }
 
-static void write_message(kt__buf *out, const kt__wire_choice *c) {
+static void write_message(kt__buf *out, const kt__wire_choice *c, bool older) {
     (void)kt__buf_puts(out, "{\"role\":\"assistant\",\"content\":");
     if (c->n_calls && !c->len) {
         (void)kt__buf_puts(out, "null");
@@ -203,23 +218,23 @@ static void write_message(kt__buf *out, const kt__wire_choice *c) {
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
     }
     write_reasoning(out, "reasoning_content", c);
-    write_tool_calls(out, c, false);
+    write_tool_calls(out, c, false, older);
     (void)kt__buf_puts(out, ",\"refusal\":null}");
 }
 
-static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice *c) {
+static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice *c, bool older) {
     (void)kt__buf_printf(out, "{\"index\":%d,", (int)c->index);
     if (form == KT__WIRE_CHAT) {
         (void)kt__buf_puts(out, "\"message\":");
-        write_message(out, c);
+        write_message(out, c, older);
     } else {
         (void)kt__buf_puts(out, "\"text\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
         write_reasoning(out, "reasoning", c);
-        write_tool_calls(out, c, false);
+        write_tool_calls(out, c, false, false);
     }
     write_logprobs(out, form, c);
-    write_finish(out, c->finish, c->called);
+    write_finish(out, c->finish, c->called, older);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -264,14 +279,14 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
         (void)kt__buf_puts(out, ",\"text\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
         write_reasoning(out, "reasoning", c);
-        write_tool_calls(out, c, chunk);
+        write_tool_calls(out, c, chunk, false);
         if (c->tokens) write_logprobs(out, KT__WIRE_NATIVE, c);
         if (c->finish != KT_FINISH_NONE) kt__json_member(out, "finish", kt_finish_name(c->finish));
     } else if (c) {
         (void)kt__buf_puts(out, ",\"choices\":[");
         for (size_t i = 0; i < a->n_choices; i++) {
             if (i) (void)kt__buf_putc(out, ',');
-            write_choice(out, KT__WIRE_NATIVE, &a->choices[i]);
+            write_choice(out, KT__WIRE_NATIVE, &a->choices[i], false);
         }
         (void)kt__buf_putc(out, ']');
     }
@@ -294,7 +309,7 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
     (void)kt__buf_puts(out, ",\"choices\":[");
     for (size_t i = 0; i < a->n_choices; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        write_choice(out, a->form, &a->choices[i]);
+        write_choice(out, a->form, &a->choices[i], a->older_calls);
     }
     (void)kt__buf_putc(out, ']');
     if (a->usage) write_usage(out, a->usage);
@@ -304,7 +319,7 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
     (void)kt__buf_putc(out, '}');
 }
 
-static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
+static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first, bool older) {
     (void)kt__buf_printf(out, "{\"index\":%d,\"delta\":{", (int)c->index);
     if (first) (void)kt__buf_puts(out, "\"role\":\"assistant\",");
     if (c->len) {
@@ -314,10 +329,10 @@ static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
         (void)kt__buf_puts(out, "\"content\":null");
     }
     write_reasoning(out, "reasoning_content", c);
-    write_tool_calls(out, c, true);
+    write_tool_calls(out, c, true, older);
     (void)kt__buf_putc(out, '}');
     write_logprobs(out, KT__WIRE_CHAT, c);
-    write_finish(out, c->finish, c->called);
+    write_finish(out, c->finish, c->called, older);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -332,9 +347,9 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
     for (size_t i = 0; i < a->n_choices; i++) {
         if (i) (void)kt__buf_putc(out, ',');
         if (chat) {
-            write_delta(out, &a->choices[i], first);
+            write_delta(out, &a->choices[i], first, a->older_calls);
         } else {
-            write_choice(out, a->form, &a->choices[i]);
+            write_choice(out, a->form, &a->choices[i], a->older_calls);
         }
     }
     (void)kt__buf_putc(out, ']');
