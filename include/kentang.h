@@ -274,7 +274,7 @@ typedef struct kt_model_params {
     int32_t yarn_orig_ctx; /* 0: as the file says */
 
     /* NULL: the chat template that the file has. Else one in its place: Jinja's source, or the name of
-     * one that the library has: "chatml", "llama3", "gemma". KT_E_TEMPLATE: it does not parse;
+     * one that the library has: "chatml", "llama3", "gemma", "command-r". KT_E_TEMPLATE: it does not parse;
      * KT_E_ARG: there is none of that name. Read by kt_model_open only. */
     const char *chat_template;
     bool chat_fallback; /* false; a file without a chat template gets "chatml" */

@@ -288,6 +288,14 @@ static void test_messages(void **state) {
     assert_int_equal(kt__chat_render(tmpl, bad + 1, 1, &params, &out, &err), KT_E_ARG);
     kt__chat_template_free(tmpl);
     assert_null(kt__chat_template_builtin("nope"));
+    out = (kt__chat_out){0};
+    render_json(kt__chat_template_builtin("command-r"),
+                "[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"U\"}]",
+                &out);
+    assert_string_equal(out.text, "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>S<|END_OF_TURN_TOKEN|>"
+                                  "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>U<|END_OF_TURN_TOKEN|>"
+                                  "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>");
+    kt__chat_out_free(&out);
 }
 
 static void test_json_requests(void **state) {

@@ -34,6 +34,7 @@ listens() { # WANTED OPTIONS...
 printf '[http]\nlisten = "0.0.0.0:9000"\nno_keys = true\n' >address.toml
 listens 127.0.0.1:8123 --no-config --port 8123
 listens '[::1]:8000' --no-config --host ::1
+listens '127.0.0.1:8000,[::1]:8000' --no-config --host '127.0.0.1, ::1'
 listens 0.0.0.0:81 --config address.toml --port 81
 listens 127.0.0.1:9000 --config address.toml --host 127.0.0.1
 printf '[http]\nlisten = "none"\n' >address.toml
@@ -206,6 +207,12 @@ finish
 grep -q '^{"time":".*"level":"info","message":"ready"' log || fail "log.format=json"
 
 if command -v curl >/dev/null 2>&1; then
+    # several addresses answer alike, each with its share of connections, and end together
+    start --listen "127.0.0.1:0,unix:$dir/several.sock" --socket none
+    url=$(url_of | cut -d, -f1)
+    curl -fsS "$url/health" >said || fail "the first address: $(cat log)"
+    curl -fsS --unix-socket "$dir/several.sock" http://localhost/v1/models >said || fail "the second address: $(cat log)"
+    finish
     start --listen "unix:$dir/http.sock" --socket "$dir/k.sock"
     curl -sf --unix-socket "$dir/http.sock" http://localhost/health | grep -q '"ok"' || fail "HTTP over a Unix socket"
     [ "$(stat -c %a "$dir/http.sock")" = 600 ] || fail "the mode of the HTTP socket"

@@ -79,11 +79,12 @@ static void reuse(world *w) {
     expect_equal(&alone, &changed);
     expect_equal(&longer_alone, &longer);
     assert_int_equal(fresh.report.n_cached, 0);
-    assert_int_equal(found.report.n_cached, 288);
-    assert_in_range(changed.report.n_cached, kv_found_least(192), 192);
+    /* the beginning of a block is found where its page can be copied */
+    assert_in_range(found.report.n_cached, 288, N_PROMPT - 1);
+    assert_in_range(changed.report.n_cached, kv_found_least(192), 200);
     assert_in_range(longer.report.n_cached, kv_found_least(304), 304);
     /* what a second prompt departed from is found by the third */
-    assert_int_equal(third.report.n_cached, 192);
+    assert_in_range(third.report.n_cached, 192, 200);
     assert_true(changed.report.miss.known);
     assert_int_equal(changed.report.miss.at, 200);
     assert_int_equal(changed.report.miss.n_lost, 96);

@@ -87,7 +87,7 @@ static void test_a_prompt_seen_before_is_found(void **state) {
     run_to_end(w, false);
     expect_same(3, &first, &again);
     assert_int_equal(first.report.n_cached, 0);
-    assert_int_equal(again.report.n_cached, (first.report.n_prompt - 1) / 16 * 16);
+    assert_int_equal(again.report.n_cached, first.report.n_prompt - 1);
     assert_true(again.report.n_cached > 0);
     assert_int_equal(kt_request_n_computed(again.req), kt_request_n_prompt(again.req));
     /* another client does not see it */
@@ -364,7 +364,7 @@ static void test_progress(void **state) {
             if (event.kind != KT_EVENT_PROGRESS) continue;
             assert_false(token);
             if (!n++) assert_int_equal(event.n_computed, event.n_cached);
-            if (n > 1) assert_true(event.n_computed > n_last && event.prefill_us > 0);
+            if (n > 1) assert_true(event.n_computed > n_last);
             n_last = event.n_computed;
             n_prompt = event.n_prompt;
             assert_true(again ? event.n_cached > 0 : event.n_cached == 0);

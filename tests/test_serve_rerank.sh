@@ -76,6 +76,12 @@ refused /v1/rerank "$pairs" 400 'no reranker'
 refused /v1/embeddings '{"input":"a","pooling":"first"}' 400 'model, mean, last or cls'
 finish
 
+start -m tiny-bert.gguf --listen 127.0.0.1:0 --pooling none
+url=$(url_of)
+refused /v1/embeddings '{"input":"a"}' 400 'say mean, last, cls or model'
+post /v1/embeddings '{"input":"the water","pooling":"model"}' | grep -q '"embedding"' || fail "pooling of a request"
+finish
+
 for model in tiny-bert-reranker tiny-qwen3-reranker; do
     start -m $model.gguf --listen 127.0.0.1:0
     url=$(url_of)

@@ -78,9 +78,17 @@ const char *kt__chat_template_builtin(const char *name) {
         "{{- '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
         "{%- endfor %}"
         "{%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{%- endif %}";
+    static const char command_r[] =
+        "{%- for message in messages %}"
+        "{{- '<|START_OF_TURN_TOKEN|><|' }}"
+        "{{- {'system': 'SYSTEM', 'assistant': 'CHATBOT'}.get(message['role'], 'USER') }}"
+        "{{- '_TOKEN|>' + message['content'] | trim + '<|END_OF_TURN_TOKEN|>' }}"
+        "{%- endfor %}"
+        "{%- if add_generation_prompt %}"
+        "{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{%- endif %}";
     static const struct {
         const char *name, *source;
-    } all[] = {{"chatml", chatml}, {"llama3", llama3}, {"gemma", gemma}};
+    } all[] = {{"chatml", chatml}, {"llama3", llama3}, {"gemma", gemma}, {"command-r", command_r}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(name, all[i].name)) return all[i].source;
     return NULL;

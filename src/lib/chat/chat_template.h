@@ -74,7 +74,7 @@ kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, 
                                kt_error *err) KT_CHECKED;
 void kt__chat_out_free(kt__chat_out *out); /* a zeroed kt__chat_out is allowed */
 
-/* Source of a template that models without one are often used with: "chatml", "llama3", "gemma". NULL: unknown name.
+/* Source of a template that models without one are often used with: "chatml", "llama3", "gemma", "command-r". NULL: unknown name.
  * Whether to use it is the caller's decision; it is never assumed. */
 const char *kt__chat_template_builtin(const char *name);
 

@@ -89,7 +89,7 @@ static kt_status find_template(const kt_model *model, kt__str *out, kt_error *er
     if (given && !strpbrk(given, "{ \n"))
         return kt__fail(err, KT_E_ARG,
                         "there is no chat template \"%.60s\": expected chatml, "
-                        "llama3, gemma, or Jinja's source",
+                        "llama3, gemma, command-r, or Jinja's source",
                         given);
     if (given) return take_template(given, out);
     KT__STEP(kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, out, err));

@@ -334,6 +334,32 @@ void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *i
     touch_chain(p, last);
 }
 
+static int common_length(const int32_t *a, const int32_t *b, size_t n_b) {
+    int n = 0;
+    while (n < KT__PAGE_POS && (size_t)n < n_b && a[n] == b[n]) n++;
+    return n;
+}
+
+int32_t kt__prefix_match_part(kt__prefix *p, const kt__prefix_cursor *cursor, const int32_t *ids,
+                              size_t n, kt__kv_table *table) {
+    size_t from = (size_t)cursor->n_block * KT__PAGE_POS;
+    int most = 0, steps = EXPLAIN_STEPS;
+    int32_t best = NONE;
+    assert(table->n_pages == cursor->n_block);
+    if (from >= n) return 0;
+    int32_t e = p->children[child_slot(p, cursor->key)];
+    for (; e != NONE && steps-- > 0; e = p->entries[e].child_next) {
+        const entry *it = &p->entries[e];
+        if (it->page == NONE || !kt__kv_key_equal(it->parent, cursor->key)) continue;
+        int same = common_length(it->ids, ids + from, n - from);
+        if (same > most) most = same, best = e;
+    }
+    if (best == NONE) return 0;
+    kt__kv_table_set(p->kv, table, table->n_pages, p->entries[best].page);
+    touch_chain(p, best);
+    return most;
+}
+
 /* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
  * place for it, or it has one. */
 static int32_t remember_block(kt__prefix *p, const kt__kv_block *block, int32_t page) {
@@ -505,12 +531,6 @@ void kt__prefix_put_end(kt__prefix *p, kt__kv_key root, const int32_t *ids, int3
 }
 
 /* ---- explaining ---- */
-
-static int common_length(const int32_t *a, const int32_t *b, size_t n_b) {
-    int n = 0;
-    while (n < KT__PAGE_POS && (size_t)n < n_b && a[n] == b[n]) n++;
-    return n;
-}
 
 /* The longest line of descendants, in blocks: of the children the one used last, if there are
  * several. */

@@ -83,6 +83,10 @@ kt__prefix_cursor kt__prefix_cursor_at(kt__kv_key root, const int32_t *ids, int3
  * cursor and are in memory, sharing them, and moves the cursor. */
 void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
                       kt__kv_table *table);
+/* Appends the page whose block begins as ids[n] continue after the cursor, for as many positions as possible, and returns
+ * how many: 0 to KT__PAGE_POS - 1. The cursor stays. The page is shared: who appends to those positions copies it. */
+int32_t kt__prefix_match_part(kt__prefix *prefix, const kt__prefix_cursor *cursor,
+                              const int32_t *ids, size_t n, kt__kv_table *table);
 /* The one block after the cursor from the store, if there is one: takes a page, fills it, indexes
  * it. false: not there, or no page left. */
 bool kt__prefix_load(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,

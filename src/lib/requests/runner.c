@@ -173,6 +173,20 @@ static void move_cursor_back(kt__work *w) {
         w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
 }
 
+/* After whole blocks, the beginning of one that was seen; recurrent states are at the ends of blocks alone. What is still
+ * read from a store comes first. */
+static int32_t share_part(kt__runner *r, kt__work *w) {
+    kt__kv_table *table = &w->state->table;
+    if (w->n_load > 0 || w->task.loading || kt__kv_has_states(r->engine->kv) ||
+        w->task.n_done != w->cursor.n_block * KT__PAGE_POS)
+        return 0;
+    kt__kv_table_truncate(r->engine->kv, table, w->task.n_done);
+    int32_t n = kt__prefix_match_part(r->engine->prefix, &w->cursor, w->state->tokens,
+                                      n_findable(&w->task), table);
+    w->task.n_done += n;
+    return n;
+}
+
 static void ask_index(kt__runner *r, kt__work *w) {
     kt__task *task = &w->task;
     kt__prefix *prefix = r->engine->prefix;
@@ -216,6 +230,7 @@ static void op_start(void *user, kt__task *task) {
     if (!task->started) w->ops->started(w);
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
+    if (asked) (void)share_part(r, w);
     if (w->n_load == 0) own_end(r, task);
     if (!w->is_counted) count_found(r, w, asked);
     move_cursor_back(w);
@@ -255,7 +270,13 @@ static void load_blocks(kt__runner *r, kt__work *w, int64_t until_us) {
         task->n_done += KT__PAGE_POS;
         count_loaded(r, w, KT__PAGE_POS);
     }
-    if (!task->loading) own_loaded_end(r, w);
+    if (task->loading) return;
+    int32_t n = share_part(r, w);
+    if (task->n_preempted == 0) {
+        w->n_cached += n;
+        r->engine->counts.n_cached_tok += (uint64_t)n;
+    }
+    own_loaded_end(r, w);
 }
 
 static void op_load(void *user, kt__task *task, int64_t until_us) {
@@ -519,6 +540,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
             return;
         }
         note_computed(r, w, 1);
+        tell_progress(w); /* of a prompt's last token, where all before it was found */
         kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
         bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
         if (i == n || r->step.ids[seg->row0 + i + 1] != id) break;

@@ -60,17 +60,26 @@ static void reload_config(const kt__serve_opts *o, kt__server *server) {
 
 /* ---- the command ---- */
 
+/* "http://127.0.0.1:8000"; several with commas between them. A port that the system chose is known of the first alone. */
+static void name_http(const kt__server *server, char *out, size_t size) {
+    const kt__config *c = server->shared.start;
+    const char *rest = c->listen, *scheme = c->tls_cert ? "https://" : "http://";
+    char one[KT__LISTEN_BYTES];
+    size_t n = 0;
+    int port = server->http ? kt__http_port(server->http) : 0;
+    snprintf(out, size, "%s", !server->http ? "none" : c->listen ? c->listen : "passed in");
+    while (port && n < size && kt__config_next_listen(&rest, one)) {
+        char *colon = n ? NULL : strrchr(one, ':');
+        if (colon) snprintf(colon, sizeof one - (size_t)(colon - one), ":%d", port);
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s", n ? "," : "",
+                              strncmp(one, "unix:", 5) ? scheme : "", one);
+    }
+}
+
 static void tell_ready(kt__server *server) {
     const kt__config *c = server->shared.start;
-    char http[128] = "none";
-    if (server->http && kt__http_port(server->http)) {
-        const char *colon = c->listen ? strrchr(c->listen, ':') : NULL;
-        snprintf(http, sizeof http, "%s://%.*s:%d", c->tls_cert ? "https" : "http",
-                 colon ? (int)(colon - c->listen) : 0, c->listen ? c->listen : "",
-                 kt__http_port(server->http));
-    } else if (server->http) {
-        snprintf(http, sizeof http, "%s", c->listen ? c->listen : "passed in");
-    }
+    char http[1024];
+    name_http(server, http, sizeof http);
     const kt__slog_field fields[] = {
         {"model", kt__served_name(kt__models_at(server->shared.models, 0)), 0},
         {"http", http, 0},

@@ -156,4 +156,9 @@ void kt__config_print(const kt__config *config, kt__buf *out);
 /* Sampling and length of requests that do not say. */
 kt_request_params kt__config_request(const kt__config *config);
 
+enum { KT__LISTEN_BYTES = 512 };
+/* Copies the next address of http.listen, several of which have commas between them (a path, unix:PATH, is the last), and
+ * moves *list past it; false: there is none. Longer ones are cut, and then found to be none. */
+bool kt__config_next_listen(const char **list, char out[KT__LISTEN_BYTES]);
+
 #endif

@@ -144,6 +144,16 @@ static kt_status finish_socket(kt__config *c, kt_error *err) {
 }
 
 /* "unix:~/kentang.sock" */
+bool kt__config_next_listen(const char **list, char out[KT__LISTEN_BYTES]) {
+    const char *at = *list ? *list + strspn(*list, ", ") : "";
+    size_t len = !strncmp(at, "unix:", 5) ? strlen(at) : strcspn(at, ", ");
+    if (!len) return false;
+    snprintf(out, KT__LISTEN_BYTES, "%.*s", (int)(len < KT__LISTEN_BYTES ? len : KT__LISTEN_BYTES),
+             at);
+    *list = at + len;
+    return true;
+}
+
 static kt_status finish_listen(kt__config *c, kt_error *err) {
     const char *path;
     char whole[512];
@@ -229,6 +239,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     static const char *const switches[] = {"on", "off", "auto"};
+    static const char *const poolings[] = {"mean", "last", "cls", "model", "none", "rank"};
     KT__STEP(finish_models(c, err));
     KT__STEP(check_aliases(c, err));
     KT__STEP(kt__adapters_check(c, err));
@@ -241,6 +252,9 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     if (!c->log_level) c->log_level = "info";
     if (c->reasoning && !one_of(c->reasoning, switches, 3))
         return kt__config_expected(NULL, "reasoning", "on, off or auto", c->reasoning, err);
+    if (c->pooling && !one_of(c->pooling, poolings, 6))
+        return kt__config_expected(NULL, "pooling", "mean, last, cls, model or none", c->pooling,
+                                   err);
     if (!one_of(c->log_format, formats, 2))
         return kt__config_expected(NULL, "log.format", "human or json", c->log_format, err);
     if (!one_of(c->log_level, levels, 4))

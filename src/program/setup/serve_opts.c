@@ -53,8 +53,8 @@ static const kt__opt address_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(host),
      .arg = "ADDRESS",
-     .help = "listen there; with --port, the two parts of --listen; one alone leaves "
-             "the other as it is"},
+     .help = "listen there, or at several with commas between them; with --port, the two parts of "
+             "--listen; one alone leaves the other as it is"},
     {.name = "port",
      .kind = KT__OPT_INT,
      .at = AT(port),
@@ -184,30 +184,50 @@ out:
     return status;
 }
 
-/* ADDRESS:PORT in its two parts; false: it listens nowhere, or at a path. */
+/* ADDRESS:PORT in its two parts; false: it listens nowhere, at a path or at several addresses. */
 static bool split_address(const char *text, char host[256], int *port) {
     const char *colon = text ? strrchr(text, ':') : NULL;
-    if (!colon || !strncmp(text, "unix:", 5) || colon - text >= 256) return false;
+    if (!colon || strchr(text, ',') || !strncmp(text, "unix:", 5) || colon - text >= 256)
+        return false;
     snprintf(host, 256, "%.*s", (int)(colon - text), text);
     *port = atoi(colon + 1);
     return true;
 }
 
+/* ADDRESS:PORT for each address of a list with commas. */
+static void join_address(kt__buf *out, const char *hosts, int port) {
+    while (*hosts) {
+        size_t skip = strspn(hosts, ", "), len = strcspn(hosts + skip, ", ");
+        const char *host = hosts + skip;
+        hosts = host + len;
+        bool bare_ipv6 = memchr(host, ':', len) && host[0] != '[';
+        if (len)
+            (void)kt__buf_printf(out, "%s%s%.*s%s:%d", out->len ? "," : "", bare_ipv6 ? "[" : "",
+                                 (int)len, host, bare_ipv6 ? "]" : "", port);
+    }
+}
+
 /* --host and --port in the settings' word; what is not given stays as it is. */
 static kt_status set_address(const kt__serve_opts *o, kt__config *c, kt_error *err) {
-    char listen_at[300], set_host[256];
+    char set_host[256];
+    kt__buf listen_at;
     int port = 0;
+    kt_status status;
     if (!o->host && !o->port) return KT_OK;
     if (o->given->given[KT__SETTING_listen])
         return kt__fail(err, KT_E_ARG, "give either --listen or --host and --port");
     if (!split_address(c->listen, set_host, &port) && (!o->host || !o->port))
         return kt__fail(err, KT_E_ARG, "http.listen is \"%.100s\": give --host and --port both",
                         c->listen ? c->listen : "none");
-    const char *host = o->host ? o->host : set_host;
-    bool bare_ipv6 = strchr(host, ':') && host[0] != '[';
-    snprintf(listen_at, sizeof listen_at, "%s%.255s%s:%d", bare_ipv6 ? "[" : "", host,
-             bare_ipv6 ? "]" : "", o->port ? (int)o->port : port);
-    return kt__config_set(c, "http.listen", listen_at, o->host ? "--host" : "--port", err);
+    kt__buf_init(&listen_at, 4096);
+    join_address(&listen_at, o->host ? o->host : set_host, o->port ? (int)o->port : port);
+    const char *from = o->host ? "--host" : "--port";
+    if (listen_at.failed || !listen_at.len)
+        KT__TRY(kt__fail(err, KT_E_ARG, "%s: expected an address, or several with commas", from));
+    status = kt__config_set(c, "http.listen", listen_at.data, from, err);
+out:
+    kt__buf_free(&listen_at);
+    return status;
 }
 
 /* --ctx-size in the settings' word: what one answer has of it. */

@@ -141,9 +141,16 @@ static kt_status refuse_reranker(const kt__job *job, kt_error *err) {
 static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     const char *format = json_string_value(json_object_get(job->request.json, "encoding_format"));
     const char *pooling = json_string_value(json_object_get(job->request.json, "pooling"));
+    const char *usual = job->request.settings->config->pooling;
     if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
         return kt__fail_at(err, KT_E_ARG, "encoding_format", UINT64_MAX,
                            "encoding_format: expected float or base64");
+    if (!pooling && usual && !strcmp(usual, "none"))
+        return kt__fail_at(
+            err, KT_E_UNSUPPORTED, "pooling", UINT64_MAX,
+            "pooling: the server has none by default, and an embedding is of a whole "
+            "text here: say mean, last, cls or model");
+    if (!pooling && usual && strcmp(usual, "rank") != 0) pooling = usual;
     if (!read_pooling(pooling, &job->request.wire->req.pooling))
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX,
                            "pooling: expected model, mean, last or cls");

@@ -218,11 +218,15 @@ void kt__keys_free(kt__keys *keys) {
 }
 
 size_t kt__keys_least(const char *listen_at) {
+    char one[KT__LISTEN_BYTES];
     const char *name;
     size_t len;
-    if (!listen_at || !strncmp(listen_at, "unix:", 5)) return 1;
-    bool here = split_host(listen_at, &name, &len) && is_local_name(name, len);
-    return here ? 1 : KT__KEY_LEAST;
+    while (kt__config_next_listen(&listen_at, one)) {
+        bool here = !strncmp(one, "unix:", 5) ||
+                    (split_host(one, &name, &len) && is_local_name(name, len));
+        if (!here) return KT__KEY_LEAST;
+    }
+    return 1;
 }
 
 bool kt__keys_are_short(const kt__keys *keys) {

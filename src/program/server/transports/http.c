@@ -22,7 +22,9 @@
 enum { MAX_REPLY = 16 << 20, SLICE_BYTES = 32 << 10 };
 
 struct kt__http {
+    kt__http *next; /* the same at another address, or NULL */
     kt__shared *shared;
+    char listen_at[KT__LISTEN_BYTES];
     struct MHD_Daemon *daemon;
     kt__http_socket at; /* its descriptor is the daemon's, which closes it */
     bool quiet;
@@ -40,7 +42,7 @@ int kt__http_port(const kt__http *http) {
 }
 
 void kt__http_tick(kt__http *http) {
-    if (http) kt__http_peers_tick(&http->peers);
+    for (; http; http = http->next) kt__http_peers_tick(&http->peers);
 }
 
 /* ---- a job's answer ---- */
@@ -333,14 +335,15 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
                     http->cert ? ": are certificate and key valid PEM, and of one pair?" : "");
 }
 
-kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__http **out,
-                        kt_error *err) {
+static kt_status open_one(kt__shared *shared, const char *listen_at, int fd, kt__http **out,
+                          kt_error *err) {
     const kt__config *config = shared->start;
     kt_status status = KT_OK;
     *out = NULL;
     kt__http *http = kt__calloc(1, sizeof *http);
     if (!http) return kt__fail_nomem(err, "the HTTP server", sizeof *http);
     http->shared = shared;
+    snprintf(http->listen_at, sizeof http->listen_at, "%s", listen_at);
     pthread_mutex_init(&http->lock, NULL);
     (void)kt__cond_init(&http->idle);
     http->at = KT__HTTP_NO_SOCKET;
@@ -351,7 +354,7 @@ kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__h
         KT__TRY(kt__http_read_pem(config->tls_cert, &http->cert, err));
         KT__TRY(kt__http_read_pem(config->tls_key, &http->key, err));
     }
-    KT__TRY(kt__http_socket_open(config, listen_at, fd, &http->at, err));
+    KT__TRY(kt__http_socket_open(config, http->listen_at, fd, &http->at, err));
     *out = http;
     http = NULL;
 out:
@@ -359,9 +362,30 @@ out:
     return status;
 }
 
+kt_status kt__http_open(kt__shared *shared, const char *listen, int fd, kt__http **out,
+                        kt_error *err) {
+    char one[KT__LISTEN_BYTES];
+    kt__http **end = out;
+    kt_status status = KT_OK;
+    *out = NULL;
+    if (fd >= 0) return open_one(shared, listen ? listen : "", fd, out, err);
+    while (kt__config_next_listen(&listen, one)) {
+        KT__TRY(open_one(shared, one, -1, end, err));
+        end = &(*end)->next;
+    }
+    if (!*out) status = kt__fail(err, KT_E_ARG, "http.listen names no address");
+out:
+    if (status != KT_OK) kt__http_free(*out);
+    if (status != KT_OK) *out = NULL;
+    return status;
+}
+
 kt_status kt__http_start(kt__http *http, kt_error *err) {
-    kt_status status = kt__http_socket_listen(&http->at, http->shared->start->listen, err);
-    return status == KT_OK ? start_daemon(http, err) : status;
+    for (; http; http = http->next) {
+        KT__STEP(kt__http_socket_listen(&http->at, http->listen_at, err));
+        KT__STEP(start_daemon(http, err));
+    }
+    return KT_OK;
 }
 
 enum { REST_MS = 20, MOST_REST_MS = 500 };
@@ -386,16 +410,19 @@ static void let_rest_in(int listener) {
     }
 }
 
-void kt__http_stop_accepting(kt__http *http) {
-    if (!http || !http->daemon) return;
+static void stop_accepting(kt__http *http) {
+    if (!http->daemon) return;
     if (http->own_socket) let_rest_in(http->at.fd); /* else who passed it keeps them */
     int fd = MHD_quiesce_daemon(http->daemon);
     if (fd >= 0) close(fd);
     http->at.fd = -1;
 }
 
-void kt__http_close(kt__http *http) {
-    if (!http) return;
+void kt__http_stop_accepting(kt__http *http) {
+    for (; http; http = http->next) stop_accepting(http);
+}
+
+static void close_one(kt__http *http) {
     if (http->daemon) {
         /* answers that are finished still want to be sent */
         wait_until_idle(http, 1000);
@@ -412,14 +439,20 @@ void kt__http_close(kt__http *http) {
     kt__listener_close(&http->at.listener);
 }
 
+void kt__http_close(kt__http *http) {
+    for (; http; http = http->next) close_one(http);
+}
+
 void kt__http_free(kt__http *http) {
-    if (!http) return;
     kt__http_close(http);
-    kt__http_peers_free(&http->peers);
-    if (http->key) explicit_bzero(http->key, KT__HTTP_MAX_PEM);
-    kt__free(http->key);
-    kt__free(http->cert);
-    pthread_cond_destroy(&http->idle);
-    pthread_mutex_destroy(&http->lock);
-    kt__free(http);
+    for (kt__http *next; http; http = next) {
+        next = http->next;
+        kt__http_peers_free(&http->peers);
+        if (http->key) explicit_bzero(http->key, KT__HTTP_MAX_PEM);
+        kt__free(http->key);
+        kt__free(http->cert);
+        pthread_cond_destroy(&http->idle);
+        pthread_mutex_destroy(&http->lock);
+        kt__free(http);
+    }
 }

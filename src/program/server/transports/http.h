@@ -11,13 +11,13 @@
 
 typedef struct kt__http kt__http;
 
-/* Binds, so that the address is taken. listen: "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH"; fd: a socket that was passed in, or -1.
- */
+/* Binds, so that the addresses are taken. listen: "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH", or several with commas
+ * between them; fd: a socket that was passed in, or -1. */
 kt_status KT_CHECKED kt__http_open(kt__shared *shared, const char *listen, int fd, kt__http **out,
                                    kt_error *err);
 /* Listens, and answers from then on. */
 kt_status KT_CHECKED kt__http_start(kt__http *http, kt_error *err);
-int kt__http_port(const kt__http *http); /* that it listens on; 0: a Unix socket */
+int kt__http_port(const kt__http *http); /* that it listens on first; 0: a Unix socket */
 void kt__http_stop_accepting(kt__http *http);
 void kt__http_tick(kt__http *http);  /* loop: closes connections whose time is up */
 void kt__http_close(kt__http *http); /* ends connections and daemon; the loop still runs */

@@ -176,15 +176,20 @@ static kt_status check_pem(const char *path, kt_error *err) {
     return status;
 }
 
-kt_status kt__http_check(const kt__config *config, kt_error *err) {
+static kt_status check_address(const kt__config *config, const char *listen_at, kt_error *err) {
     struct addrinfo *found;
-    kt_status status;
-    KT__TRY(check_pem(config->tls_cert, err));
-    KT__TRY(check_pem(config->tls_key, err));
-    if (!config->listen || !strncmp(config->listen, "unix:", 5)) return KT_OK;
-    KT__TRY(resolve_listen(config->listen, &found, err));
-    status = check_keys(config, found->ai_addr, config->listen, err);
+    if (!strncmp(listen_at, "unix:", 5)) return KT_OK;
+    KT__STEP(resolve_listen(listen_at, &found, err));
+    kt_status status = check_keys(config, found->ai_addr, listen_at, err);
     freeaddrinfo(found);
-out:
     return status;
+}
+
+kt_status kt__http_check(const kt__config *config, kt_error *err) {
+    char one[KT__LISTEN_BYTES];
+    const char *rest = config->listen;
+    KT__STEP(check_pem(config->tls_cert, err));
+    KT__STEP(check_pem(config->tls_key, err));
+    while (kt__config_next_listen(&rest, one)) KT__STEP(check_address(config, one, err));
+    return KT_OK;
 }

@@ -1,6 +1,6 @@
 /* Where HTTP listens: addresses, sockets and certificates.
  *
- * Owns: the reading of "ADDRESS:PORT", "[ADDRESS]:PORT" and "unix:PATH", the listening socket until
+ * Owns: the reading of one "ADDRESS:PORT", "[ADDRESS]:PORT" and "unix:PATH", the listening socket until
  * its descriptor is taken, and whether an address needs keys. One thread. */
 #ifndef KT_TRANSPORTS_HTTP_LISTEN_H
 #define KT_TRANSPORTS_HTTP_LISTEN_H
