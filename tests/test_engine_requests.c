@@ -537,6 +537,34 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
     close_engine(w);
 }
 
+/* Who gives up while a long prompt is computed, and asks again, finds what was computed. */
+static void test_what_a_cancelled_prompt_computed_is_found(void **state) {
+    world *w = *state;
+    static answer given_up, again, alone;
+    static int32_t ids[900];
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 1024, .n_batch = 128, .n_draft = -1};
+    for (int i = 0; i < 900; i++) ids[i] = w->ids[3][(size_t)i % w->n_ids[3]];
+    kt_request_params r = request_of(w, 0);
+    r.ids = ids;
+    r.n_ids = 900;
+    open_engine(w, &ep);
+    submit_request(w, &r, &alone);
+    run_to_end(w, false);
+    close_engine(w);
+    open_engine(w, &ep);
+    submit_request(w, &r, &given_up);
+    while (kt_request_n_computed(given_up.req) < 300) (void)step(w, 1);
+    assert_int_equal(given_up.n_tokens, 0);
+    kt_request_cancel(given_up.req);
+    run_to_end(w, false);
+    assert_int_equal(given_up.finish, KT_FINISH_CANCELLED);
+    submit_request(w, &r, &again);
+    run_to_end(w, false);
+    assert_true(again.report.n_cached >= 256);
+    expect_same(0, &alone, &again);
+    close_engine(w);
+}
+
 /* ---- cancelled in the midst of a step ---- */
 
 static kt_request *to_cancel;
@@ -601,6 +629,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
         cmocka_unit_test_prestate(test_a_long_evaluation_lets_answers_go_on, &w),
         cmocka_unit_test_prestate(test_cancel_in_a_shared_batch_frees_its_blocks, &w),
+        cmocka_unit_test_prestate(test_what_a_cancelled_prompt_computed_is_found, &w),
         cmocka_unit_test_prestate(test_cancel_in_the_midst_of_a_step, &w),
     };
     world_open(&w);
