@@ -143,7 +143,10 @@ grep -q 'line 1: FROM: no file' "$dir/out" || fail "$(cat "$dir/out")"
 if printf 'FROM tale\nADAPTER none\n' | "$kentang" create none -f - 2>"$dir/out"; then fail "an adapter that is not there"; fi
 if printf 'FROM demo\n' | "$kentang" create tale -f - 2>"$dir/out"; then fail "in place of a file"; fi
 grep -q 'file of its own' "$dir/out" || fail "$(cat "$dir/out")"
-"$kentang" list >"$dir/out" 2>&1 && grep -q '^briefer ' "$dir/out" || fail "list: $(cat "$dir/out")"
+"$kentang" list >"$dir/out" 2>&1 && grep -q '^briefer .*created' "$dir/out" || fail "list: $(cat "$dir/out")"
+"$kentang" show briefer >"$dir/out" 2>&1 && grep -q '^SYSTEM brief$' "$dir/out" || fail "show: $(cat "$dir/out")"
+if "$kentang" rm tale 2>"$dir/out"; then fail "a base was removed"; fi
+grep -q 'was created from tale: remove that first' "$dir/out" || fail "$(cat "$dir/out")"
 "$kentang" run -m brief -p hi -n 4 --temp 0 >/dev/null 2>"$dir/out" || fail "run: $(cat "$dir/out")"
 grep -q 'hold for `kentang serve` alone' "$dir/out" || fail "run does not say what it leaves out: $(cat "$dir/out")"
 start --listen 127.0.0.1:0 --socket none --set http.create=true -m own

@@ -7,7 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "term/cli.h"
+#include "setup/made.h"
 #include "setup/model_name.h"
 #include "term/options.h"
 #include "term/safe_text.h"
@@ -68,6 +70,12 @@ static void read_facts(const kt__shelf_model *m, kt_ctx *ctx, model_facts *out) 
     snprintf(out->arch, sizeof out->arch, "?");
     snprintf(out->quant, sizeof out->quant, "%s", m->is_folder ? "folder" : "?");
     params.vocab_only = true;
+    if (m->is_made) {
+        snprintf(out->arch, sizeof out->arch, "created");
+        snprintf(out->quant, sizeof out->quant, "-");
+        out->readable = true;
+        return;
+    }
     if (m->is_folder) {
         snprintf(out->arch, sizeof out->arch, "-");
         out->readable = true;
@@ -232,6 +240,22 @@ static void print_origin(const kt__shelf_model *m) {
     json_decref(origin);
 }
 
+/* Of a created model: what it is made of, as it lies there. */
+static void print_made(const kt__shelf_model *m) {
+    kt__buf text;
+    kt_error ignored;
+    if (!m->is_made) return;
+    kt__buf_init(&text, KT__MODELFILE_MAX_BYTES);
+    if (kt__files_read(m->path, &text, &ignored) == KT_OK && text.len) putchar('\n');
+    for (const char *at = text.data ? text.data : ""; *at;) {
+        size_t len = strcspn(at, "\n");
+        kt__safe_print(stdout, at, len, 0);
+        putchar('\n');
+        at += len + (at[len] == '\n');
+    }
+    kt__buf_free(&text);
+}
+
 static void show_model(const cabinet *c, const kt__shelf_model *m, kt_ctx *ctx) {
     char size[32], used[32];
     model_facts facts;
@@ -247,6 +271,7 @@ static void show_model(const cabinet *c, const kt__shelf_model *m, kt_ctx *ctx) 
     printf("is         %s %s\n", facts.arch, facts.quant);
     printf("last used  %s\n", used);
     print_origin(m);
+    print_made(m);
     if (!facts.readable) printf("it cannot be opened: `kentang inspect %s` says why\n", m->path);
 }
 
@@ -293,6 +318,18 @@ static const kt__opt rm_table[] = {
      .help = "what is left of downloads that broke off"},
 };
 
+/* What a created model needs stays as long as that is there. */
+static kt_status remove_model(const cabinet *c, const kt__shelf_model *m, kt_error *err) {
+    char *other;
+    KT__STEP(kt__made_of(&c->shelf, m, &other, err));
+    kt_status status = other ? kt__fail(err, KT_E_STATE,
+                                        "\"%.80s\" was created from %.80s: remove that first",
+                                        other, m->name)
+                             : kt__shelf_remove(&c->shelf, m, err);
+    kt__free(other);
+    return status;
+}
+
 /* All names are looked up before the first file goes. */
 static kt_status remove_models(const cabinet *c, const char *const *names, size_t n,
                                kt_error *err) {
@@ -301,7 +338,7 @@ static kt_status remove_models(const cabinet *c, const char *const *names, size_
     for (size_t i = 0; i < n && status == KT_OK; i++)
         status = find_required(c, names[i], &found[i], err);
     for (size_t i = 0; i < n && status == KT_OK; i++) {
-        status = kt__shelf_remove(&c->shelf, found[i], err);
+        status = remove_model(c, found[i], err);
         if (status == KT_OK) fprintf(stderr, "kentang: removed %s\n", found[i]->name);
     }
     return status;
