@@ -230,6 +230,8 @@ static void test_words_of_other_programs(void **state) {
     assert_non_null(strstr(p.err, "without effect here: -ngl --jinja\n"));
     cli_free(&p);
     cli_free(&first);
+    cli_expect_error("serve --timeout eight", 2,
+                     "option --timeout: expected a whole number, got \"eight\"\n");
     cli_expect_error("run --blas=eigen -p x", 2, "on|off|openblas|mkl|blis");
     cli_expect_error("run 'Why is the sky blue?'", 2, "a prompt follows -p");
     cli_expect_error("run -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' a b", 2,

@@ -29,8 +29,13 @@ int kt__with_settings(int argc, char **argv, kt__settings_fn *command) {
 
 /* ---- values ---- */
 
+/* Of "PLACE: expected THIS, got ..." THIS: the parser says the rest in the option's own words. */
 static bool keep_failed(const char *why, char *expected, size_t size) {
-    snprintf(expected, size, "another value (%s)", why);
+    const char *what = strstr(why, ": expected "), *end = what ? strstr(what, ", got \"") : NULL;
+    if (end)
+        snprintf(expected, size, "%.*s", (int)(end - what - 11), what + 11);
+    else
+        snprintf(expected, size, "another value (%s)", why);
     return false;
 }
 
