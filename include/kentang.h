@@ -1226,6 +1226,10 @@ typedef struct kt_kept {
 enum { KT_KEPT_MAX = 1024 };
 /* false: it does not keep, or the choice has not finished. Any thread. */
 KT_API bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out);
+/* The choice's tokens whose keys and values were computed: the prompt's, and all but the last of its answer's. false:
+ * it has not finished. *ids: valid until the request is closed. Any thread. */
+KT_API bool kt_request_get_tokens(const kt_request *req, int32_t choice, const int32_t **ids,
+                                  size_t *n);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
  * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
  * longer by a step. false: nothing came, or the last event was delivered before. What it points to
@@ -1655,6 +1659,11 @@ typedef struct kt_hash_info {
 KT_API kt_status KT_CHECKED kt_model_start_hash(kt_model *model, kt_error *err);
 KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out);
 
+/* What the engine keeps in memory of ids[n] for later prompts of that scope and these adapters is given up; what running
+ * answers use of it stays theirs. How many tokens: whole blocks. As calls on the engine. */
+KT_API size_t kt_engine_forget(kt_engine *engine, const char *cache_scope,
+                               const kt_adapter_use *adapters, size_t n_adapters,
+                               const int32_t *ids, size_t n);
 /* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
  * file in the same folder, synced, then renamed, so that path holds the old session or the new one,
  * whole. Other sequences and requests continue meanwhile. KT_E_IO: it cannot be written; KT_E_ARG:

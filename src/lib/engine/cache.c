@@ -1,6 +1,7 @@
 /* kt_cache: a disk cache below an engine's prefix index. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "requests/inbox.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
 #include "engine/cache_message.h"
@@ -142,4 +143,18 @@ kt__kv_store kt__cache_store(const kt_cache *cache) {
 
 void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out) {
     kt__disk_get_stats(cache->disk, out);
+}
+
+size_t kt_engine_forget(kt_engine *engine, const char *cache_scope, const kt_adapter_use *uses,
+                        size_t n_uses, const int32_t *ids, size_t n) {
+    kt__adapters *adapters = NULL;
+    kt_error err;
+    if (kt__adapters_new(engine->model, uses, n_uses, &adapters, &err) != KT_OK) return 0;
+    kt__kv_key root = kt__scope_root(engine->scope, cache_scope ? cache_scope : "", adapters);
+    kt__ticket_lock(&engine->turn);
+    int32_t n_given = kt__prefix_forget(engine->prefix, root, ids, n);
+    kt__inbox_publish_pages(engine->inbox, kt__kv_n_used(engine->kv), kt__kv_n_kept(engine->kv));
+    kt__ticket_unlock(&engine->turn);
+    kt__adapters_release(adapters);
+    return (size_t)n_given * KT__PAGE_POS;
 }

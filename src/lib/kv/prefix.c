@@ -360,6 +360,21 @@ int32_t kt__prefix_match_part(kt__prefix *p, const kt__prefix_cursor *cursor, co
     return most;
 }
 
+int32_t kt__prefix_forget(kt__prefix *p, kt__kv_key root, const int32_t *ids, size_t n) {
+    kt__prefix_cursor cursor = {root, 0};
+    int32_t n_given = 0;
+    while (has_block(&cursor, n)) {
+        kt__kv_block block = block_after(&cursor, ids);
+        int32_t e = prefix_find(p, &block);
+        if (e != NONE && p->entries[e].page != NONE) {
+            give_up(p, e);
+            n_given++;
+        }
+        move_on(&cursor, &block);
+    }
+    return n_given;
+}
+
 /* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
  * place for it, or it has one. */
 static int32_t remember_block(kt__prefix *p, const kt__kv_block *block, int32_t page) {

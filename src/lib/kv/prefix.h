@@ -87,6 +87,8 @@ void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32
  * how many: 0 to KT__PAGE_POS - 1. The cursor stays. The page is shared: who appends to those positions copies it. */
 int32_t kt__prefix_match_part(kt__prefix *prefix, const kt__prefix_cursor *cursor,
                               const int32_t *ids, size_t n, kt__kv_table *table);
+/* Gives up the pages of the blocks of ids[n] after the root, as far as the index has them; how many. */
+int32_t kt__prefix_forget(kt__prefix *prefix, kt__kv_key root, const int32_t *ids, size_t n);
 /* The one block after the cursor from the store, if there is one: takes a page, fills it, indexes
  * it. false: not there, or no page left. */
 bool kt__prefix_load(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,

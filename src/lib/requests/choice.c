@@ -442,3 +442,16 @@ bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out) {
     }
     return true;
 }
+
+bool kt_request_get_tokens(const kt_request *req, int32_t choice, const int32_t **ids, size_t *n) {
+    kt__submitted *sub = kt__submitted_of((kt_request *)(uintptr_t)req);
+    if (choice < 0 || choice >= sub->n_choices) return false;
+    const kt__choice *c = &sub->choices[choice];
+    pthread_mutex_lock(&sub->lock);
+    bool over = c->ended;
+    pthread_mutex_unlock(&sub->lock);
+    if (!over || !c->work.state->tokens) return false;
+    *ids = c->work.state->tokens;
+    *n = (size_t)atomic_load(&c->work.n_computed);
+    return true;
+}

@@ -40,6 +40,11 @@ extern const kt__dialect kt__dialect_load, kt__dialect_unload, kt__dialect_pull,
 kt_status KT_CHECKED kt__messages_read(kt__job *job, kt_error *err);
 kt_status KT_CHECKED kt__messages_count(kt__job *job, kt_error *err);
 
+/* llama-server's /slots/N: dialect_slots.c. id: what follows /slots/; action: of the query, or NULL; both outlive the job. */
+extern const kt__dialect kt__dialect_slots;
+kt_status KT_CHECKED kt__dialect_slots_begin(kt__job *job, const char *id, const char *action,
+                                             kt_error *err);
+
 /* Errors as whole bodies. */
 kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_error_body;
 

@@ -193,6 +193,17 @@ static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event)
     }
 }
 
+/* What the first model computed is what one of its slots holds then. */
+static void keep_slot(kt__job *job, kt__job_part *part, const kt_event *event) {
+    const int32_t *ids;
+    size_t n;
+    kt__llama_slots *slots = job->shared->slots;
+    bool first = slots && job->request.wire->req.pooling == KT_POOLING_NONE &&
+                 job->model.served == kt__models_at(job->shared->models, 0);
+    if (first && event->choice == 0 && kt_request_get_tokens(part->req, 0, &ids, &n) && n)
+        kt__llama_slots_put(slots, job->request.wire->id_slot, ids, n);
+}
+
 /* The lock is held. */
 static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
     kt_event event = *from;
@@ -204,6 +215,7 @@ static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
         take_progress(job, &event);
     } else if (event.kind == KT_EVENT_FINISHED) {
         if (job->model.taught_by[0]) kt__job_keep(job, part->req, from->choice, part->base);
+        keep_slot(job, part, from);
         take_finish(job, part, &event);
         if (!event.last) return;
         kt_request_close(part->req);

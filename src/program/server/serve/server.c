@@ -23,6 +23,7 @@
 
 enum {
     N_WORKERS = 2,
+    USUAL_SLOTS = 16, /* as many as answers are computed at once where that is not said */
     TICKS_A_SECOND = 10,
     OWN_DESCRIPTORS = 384, /* models, learners, files, the loop */
     LEAST_CONNECTIONS = 16
@@ -201,6 +202,9 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     if (c->responses_bytes)
         KT__STEP(kt__responses_open(c->responses_dir, c->responses_bytes, &shared->responses, err));
+    if (c->slots_dir)
+        KT__STEP(kt__llama_slots_create(c->parallel > 0 ? (int)c->parallel : USUAL_SLOTS,
+                                        &shared->slots, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
     if (c->learn) KT__STEP(open_learning(shared, err));

@@ -298,6 +298,10 @@ static kt_status take_feedback_head(kt__http_request *r, kt_error *err) {
     return kt__dialect_feedback_begin(r->job, &query, err);
 }
 
+static kt_status take_slot_head(kt__http_request *r, kt_error *err) {
+    return kt__dialect_slots_begin(r->job, r->rest, plain_query_of(r, "action"), err);
+}
+
 /* ---- the table ---- */
 
 #define JOB(path, dialect, id_prefix) \
@@ -337,6 +341,8 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/models", get_models, 0),
     AT_ONCE("GET", "/slots", get_slots, 0),
+    {"POST", "/slots/*", &kt__dialect_slots, NULL, NULL, NULL, "slot-", KT__ROUTE_BARE,
+     take_slot_head},
     AT_ONCE("GET", "/v1/health", get_health, KT__ROUTE_OPEN),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/v1/models/load", kt__dialect_load, "model-"),

@@ -74,6 +74,7 @@ typedef struct kt__wire_request {
     bool echo;          /* the prompt is the beginning of the answer; whole answers only */
     bool
         older_calls; /* tools came as OpenAI's older "functions": the answer's call is a "function_call" */
+    int32_t id_slot;     /* llama-server's slot that the prompt is remembered in; -1: any */
     const char *form_at; /* the field that holds the answer to a form, or NULL */
     /* Adapters by name; not given: the configuration's. */
     const kt__adapter_named *adapters; /* [n_adapters] */

@@ -33,6 +33,7 @@ static const field fields[] = {
     {"loop_tokens", INT, AT(req.gen.loop_tokens), 0, INT32_MAX},
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
+    {"id_slot", INT, AT(id_slot), -1, INT32_MAX},
     {"return_progress", BOOL, AT(return_progress), 0, 0},
     {"timings_per_token", BOOL, AT(timings_per_token), 0, 0},
     {"verbose", BOOL, AT(verbose), 0, 0},

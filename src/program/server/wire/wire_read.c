@@ -43,6 +43,7 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     request->form = form;
     request->n_prompts = 1;
     request->req = defaults ? *defaults : kt_request_params_default();
+    request->id_slot = -1;
     request->prefill = request->req.chat_flags & KT_CHAT_CONTINUE;
     request->req.chat_flags &= ~(unsigned)KT_CHAT_CONTINUE;
     request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
