@@ -17,6 +17,7 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .created_s = job->request.created_s,
         .seed = job->answer.report.seed,
         .older_calls = job->request.wire->older_calls,
+        .text_first = job->dialect == &kt__dialect_fim,
         .notes = job->answer.notes,
         .learned = job->model.learned_json[0] ? job->model.learned_json : NULL,
     };

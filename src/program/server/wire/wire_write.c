@@ -319,20 +319,21 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
     (void)kt__buf_putc(out, '}');
 }
 
-static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first, bool older) {
+static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first,
+                        const kt__wire_answer *a) {
     (void)kt__buf_printf(out, "{\"index\":%d,\"delta\":{", (int)c->index);
     if (first) (void)kt__buf_puts(out, "\"role\":\"assistant\",");
-    if (c->len) {
+    if (c->len || (first && a->text_first)) {
         (void)kt__buf_puts(out, "\"content\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
     } else if (first) { /* nothing was said yet, which an empty text would claim */
         (void)kt__buf_puts(out, "\"content\":null");
     }
     write_reasoning(out, "reasoning_content", c);
-    write_tool_calls(out, c, true, older);
+    write_tool_calls(out, c, true, a->older_calls);
     (void)kt__buf_putc(out, '}');
     write_logprobs(out, KT__WIRE_CHAT, c);
-    write_finish(out, c->finish, c->called, older);
+    write_finish(out, c->finish, c->called, a->older_calls);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -347,7 +348,7 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
     for (size_t i = 0; i < a->n_choices; i++) {
         if (i) (void)kt__buf_putc(out, ',');
         if (chat) {
-            write_delta(out, &a->choices[i], first, a->older_calls);
+            write_delta(out, &a->choices[i], first, a);
         } else {
             write_choice(out, a->form, &a->choices[i], a->older_calls);
         }
