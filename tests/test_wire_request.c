@@ -610,8 +610,14 @@ static kt__wire_answer sample_answer(kt__wire_form form) {
         {.text = "say \"a\"", .len = 7, .finish = KT_FINISH_EOG, .tokens = &token, .n_tokens = 1},
         {.index = 1, .text = "", .finish = KT_FINISH_LENGTH}};
     static const kt__wire_usage usage = {10, 4, 7, 3};
-    return (kt__wire_answer){form,           "id-1", "m",  1700000000, choices, 2,    &usage,
-                             UINT64_MAX - 1, NULL,   NULL, NULL,       NULL,    false};
+    return (kt__wire_answer){.form = form,
+                             .id = "id-1",
+                             .model = "m",
+                             .created_s = 1700000000,
+                             .choices = choices,
+                             .n_choices = 2,
+                             .usage = &usage,
+                             .seed = UINT64_MAX - 1};
 }
 
 static void test_answers(void **state) {
@@ -658,8 +664,13 @@ static void test_chunks(void **state) {
     kt__buf buf;
     kt__buf_init(&buf, 1 << 20);
     static const kt__wire_choice part = {.index = 2, .text = "so", .len = 2};
-    kt__wire_answer a = {KT__WIRE_CHAT, "id-1", "m",  1,    &part, 1, NULL, 1,
-                         NULL,          NULL,   NULL, NULL, false};
+    kt__wire_answer a = {.form = KT__WIRE_CHAT,
+                         .id = "id-1",
+                         .model = "m",
+                         .created_s = 1,
+                         .choices = &part,
+                         .n_choices = 1,
+                         .seed = 1};
     kt__wire_write_chunk(&buf, &a, true);
     json_t *v = parsed(&buf);
     assert_string_equal(json_string_value(at(v, "object")), "chat.completion.chunk");
@@ -674,8 +685,12 @@ static void test_chunks(void **state) {
     assert_int_equal(json_object_size(at(v, "choices.0.delta")), 0);
     json_decref(v);
     static const kt__wire_usage usage = {1, 0, 2, 0};
-    a = (kt__wire_answer){KT__WIRE_CHAT, "id-1", "m",  1,    NULL, 0, &usage, 1,
-                          NULL,          NULL,   NULL, NULL, false};
+    a = (kt__wire_answer){.form = KT__WIRE_CHAT,
+                          .id = "id-1",
+                          .model = "m",
+                          .created_s = 1,
+                          .usage = &usage,
+                          .seed = 1};
     kt__wire_write_chunk(&buf, &a, false);
     v = parsed(&buf);
     assert_int_equal(json_array_size(at(v, "choices")), 0);
