@@ -23,7 +23,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             __builtin_trap();
         kt__wire_choice choice = {.text = json, .len = size - 1};
         if (q->text) choice.text = q->text, choice.len = q->text_len;
-        kt__wire_answer answer = {r->form, r->id, r->model, 1, &choice, 1, NULL, 1, NULL};
+        kt__wire_answer answer = {.form = r->form,
+                                  .id = r->id,
+                                  .model = r->model,
+                                  .created_s = 1,
+                                  .choices = &choice,
+                                  .n_choices = 1,
+                                  .seed = 1};
         kt__wire_write_answer(&out, &answer);
         kt__wire_write_chunk(&out, &answer, true);
     } else {

@@ -172,8 +172,7 @@ typedef struct kt__wire_answer {
     const char *learned; /* a member of JSON with its comma: what of it was used; or NULL */
     const char *more;    /* further members of JSON, each after a comma; or NULL */
     bool older_calls;    /* as kt__wire_request has it */
-    bool
-        text_first; /* a first delta without text has an empty one, as Mistral's; else null, as llama-server's */
+    bool text_first;     /* a first delta has "" (Mistral), else null (llama-server) */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
