@@ -61,6 +61,16 @@ refused() { # PATH JSON STATUS WORDS
 }
 pairs='{"query":"the water","documents":["the house","water is good",{"text":"kentang [SEP] dan"}],"top_n":2,"return_documents":true}'
 
+# Ollama's list says the same of a model before it is loaded and after
+start -m tiny-bert.gguf --listen 127.0.0.1:0 --set preload=false
+url=$(url_of)
+listed() { curl -sS "$url/api/tags" | python3 -c 'import json, sys; print([(m["digest"], m["size"]) for m in json.load(sys.stdin)["models"]])'; }
+before=$(listed)
+post /v1/embeddings '{"input":"a"}' | grep -q '"embedding"' || fail "embeddings of a model that was not loaded"
+[ "$(listed)" = "$before" ] || fail "/api/tags says $(listed), not $before"
+case $before in *", 0)"*) fail "no size of a model that is not loaded: $before" ;; esac
+finish
+
 start -m tiny-bert.gguf --listen 127.0.0.1:0
 url=$(url_of)
 post /v1/embeddings '{"input":["the water","kentang dan nasi"]}' >answer

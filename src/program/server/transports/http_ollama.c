@@ -2,8 +2,10 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -17,10 +19,20 @@ int kt__ollama_version(kt__http_request *r) {
     return 200;
 }
 
+/* Of the file, or of the first of a split set; 0: it is not known. */
+static uint64_t size_on_disk(kt__served *served) {
+    struct stat st = {0};
+    char *path = NULL;
+    kt_error err = {0};
+    bool found = kt__served_file(served, &path, &err) == KT_OK && path && stat(path, &st) == 0;
+    kt__free(path);
+    return found ? (uint64_t)st.st_size : 0;
+}
+
 /* 64 hexadecimal digits: the whole file's hash where it is known, else one of the model's name and
- * size, so that clients that keep it see the same as long as the model is the same. */
-static void write_digest(kt__buf *out, const kt__served_info *info) {
-    const uint64_t bytes = info->model.file_bytes;
+ * the size of its file, so that clients that keep it see the same as long as the model is the same,
+ * loaded or not. */
+static void write_digest(kt__buf *out, const kt__served_info *info, uint64_t bytes) {
     kt__digest made = kt__hash_bytes(bytes, info->name, strlen(info->name));
     unsigned char digest[32];
     bool known = info->hash.state == KT_HASH_KNOWN && sizeof info->hash.hash >= sizeof digest;
@@ -31,12 +43,16 @@ static void write_digest(kt__buf *out, const kt__served_info *info) {
 }
 
 /* The date is the server's start. */
-static void write_listed(kt__buf *out, const kt__served_info *info, int64_t start_s) {
+static void write_listed(kt__buf *out, kt__served *served, const kt__served_info *info,
+                         int64_t start_s) {
+    uint64_t bytes = size_on_disk(served);
     kt__json_member(out, "name", info->name);
     kt__json_member(out, "model", info->name);
     kt__ollama_write_date(out, "modified_at", start_s);
-    (void)kt__buf_printf(out, ",\"size\":%llu", (unsigned long long)info->model.file_bytes);
-    write_digest(out, info);
+    (void)kt__buf_printf(
+        out, ",\"size\":%llu",
+        (unsigned long long)(info->model.file_bytes ? info->model.file_bytes : bytes));
+    write_digest(out, info, bytes);
     kt__ollama_write_details(out, info->arch, info->quant, info->model.n_params);
 }
 
@@ -53,11 +69,12 @@ static int write_model_list(kt__http_request *r, bool running) {
     (void)kt__buf_puts(&r->reply, "{\"models\":[");
     for (size_t i = 0; i < kt__models_count(r->shared->models); i++) {
         kt__served_info info;
-        kt__served_get_info(kt__models_at(r->shared->models, i), &info);
+        kt__served *served = kt__models_at(r->shared->models, i);
+        kt__served_get_info(served, &info);
         if (info.gone || (running && !info.loaded)) continue;
         (void)kt__buf_puts(&r->reply, first ? "{" : ",{");
         first = false;
-        write_listed(&r->reply, &info, r->shared->start_s);
+        write_listed(&r->reply, served, &info, r->shared->start_s);
         if (running) write_running(&r->reply, &info, r->settings->config);
         (void)kt__buf_putc(&r->reply, '}');
     }
