@@ -87,8 +87,8 @@ static void test_a_prompt_seen_before_is_found(void **state) {
     run_to_end(w, false);
     expect_same(3, &first, &again);
     assert_int_equal(first.report.n_cached, 0);
-    assert_int_equal(again.report.n_cached, first.report.n_prompt - 1);
-    assert_true(again.report.n_cached > 0);
+    assert_true(again.report.n_cached >= kv_found_least(first.report.n_prompt - 1));
+    assert_true(again.report.n_cached < first.report.n_prompt);
     assert_int_equal(kt_request_n_computed(again.req), kt_request_n_prompt(again.req));
     /* another client does not see it */
     kt_request_params r = request_of(w, 3);
