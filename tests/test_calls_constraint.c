@@ -145,6 +145,60 @@ static void test_choices(void **state) {
     kt__tools_free(tools);
 }
 
+/* Arguments between another family's tags, which a caller begins by its word: up to where each text is refused. */
+typedef struct later_case {
+    const char *text, *refused; /* refused: "": it is taken, and free text may follow */
+} later_case;
+
+#define PARAM(key, value) "<parameter=" key ">" value "</parameter>"
+
+static const later_case later_cases[] = {
+    {PARAM("item", "tea") PARAM("count", "2") "</function>", ""},
+    {"\n" PARAM("item", "\ntea\n") "\n" PARAM("count", "2") "\n</function>\n", ""},
+    {PARAM("count", "\n2\n") "\n" PARAM("item", "\ntea\n") "\n</function> and more", ""},
+    {PARAM("item", "tea") PARAM("count", "2"), "may not end"},
+    {PARAM("item", "tea") "</function>", "/function>"},
+    {PARAM("item", "tea") PARAM("count", "0") "</function>", "0</parameter></function>"},
+    {PARAM("item", "tea") PARAM("size", "XL"), "XL</parameter>"},
+    {PARAM("item", "tea") PARAM("price", "1"), "price>1</parameter>"},
+};
+
+static void check_later(const char *format) {
+    kt__tools *tools = read_tools(tool_list);
+    kt__call_style style;
+    const kt__call_rules rules = {.tools = tools, .prompt_tail = "", .any_spelling = true};
+    kt__call_constraint made;
+    kt__grammar *g;
+    assert_true(kt__call_style_named(format, "none", &style));
+    assert_int_equal(kt__call_constraint_make(&style, &rules, &made, NULL), KT_OK);
+    const kt__grammar_source source = {
+        .kind = KT__GRAMMAR_PIECES, .text = made.text.data, .len = made.text.len, .closed = true};
+    assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
+    memset(made.text.data, '#', made.text.len); /* it need not outlive the grammar's creation */
+    for (size_t i = 0; i < sizeof later_cases / sizeof *later_cases; i++) {
+        const later_case *c = &later_cases[i];
+        size_t n = strlen(c->text);
+        kt__gstate s;
+        assert_true(kt__grammar_start_later(g, &s, 0));
+        bool fits = kt__grammar_feed(g, &s, c->text, &n);
+        const char *rest = c->text + n;
+        if (fits) rest = kt__grammar_accepts(g, &s) ? "" : "may not end";
+        assert_string_equal(rest, c->refused);
+    }
+    kt__gstate s;
+    assert_false(kt__grammar_start_later(g, &s, 3));
+    kt__grammar_free(g);
+    kt__call_constraint_free(&made);
+    kt__tools_free(tools);
+}
+
+/* Of a format that has no such tags, and of one that has, whose section a model left out. */
+static void test_later_parameters(void **state) {
+    (void)state;
+    check_later("hermes");
+    check_later("qwen3_coder");
+}
+
 static void test_bad_choices(void **state) {
     static const char *const bad[] = {"\"gone\"",
                                       "{}",
@@ -321,10 +375,10 @@ static void test_bad_tools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_format), cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_bad_choices),  cmocka_unit_test(test_unenforceable),
-        cmocka_unit_test(test_silence),      cmocka_unit_test(test_unmarked),
-        cmocka_unit_test(test_bad_tools),
+        cmocka_unit_test(test_every_format),     cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_later_parameters), cmocka_unit_test(test_bad_choices),
+        cmocka_unit_test(test_unenforceable),    cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_unmarked),         cmocka_unit_test(test_bad_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,7 @@ static void test_arguments_are_expected(void **state) {
         "<tool_call>{{\"id\": \"1\", \"name\": \"add\", \"input\":",
         "add(",
         "[TOOL_CALLS]add[ARGS]",
+        "<function=add>\n<",
     };
     kt__tools *tools = tools_of(tool_list);
     kt__call_style style;
@@ -147,10 +148,37 @@ static void test_arguments_are_expected(void **state) {
         }
         if (!kt__call_take_args(p, &args)) fail_msg("not known: %s", texts[i]);
         assert_int_equal(args.tool, 0);
-        assert_int_equal(args.len, 0);
+        bool tagged = strstr(texts[i], "<function=") != NULL;
+        assert_int_equal(args.tagged, tagged);
+        assert_int_equal(args.len, tagged ? 1 : 0);
         assert_int_equal(args.indent, strstr(texts[i], "\n  \"") ? 2 : 0);
-        assert_int_equal(kt__call_feed(p, "{\"a\": 1", 7, NULL), KT_OK);
+        const char *more = tagged ? "parameter=a>1" : "{\"a\": 1";
+        assert_int_equal(kt__call_feed(p, more, strlen(more), NULL), KT_OK);
         assert_false(kt__call_take_args(p, &args));
+        kt__call_parser_free(p);
+        ca_free(&a);
+    }
+    kt__tools_free(tools);
+}
+
+/* So it is said where a model leaves out what opens calls in its own format: nothing else holds those. */
+static void test_left_out_section(void **state) {
+    (void)state;
+    kt__tools *tools = tools_of(tool_list);
+    kt__call_style style;
+    const kt__call_options options = {.tools = tools, .prompt_tail = ""};
+    assert_true(kt__call_style_named("qwen3_coder", "none", &style));
+    for (int whole = 0; whole < 2; whole++) {
+        static const char text[] = "<tool_call>\n<function=add>\n<parameter=a>1";
+        kt__call_parser *p;
+        ca_answer a;
+        kt__call_args args = {0};
+        ca_init(&a);
+        assert_int_equal(kt__call_parser_create(&style, &options, ca_event, &a, &p, NULL), KT_OK);
+        const char *from = whole ? text : text + sizeof "<tool_call>";
+        assert_int_equal(kt__call_feed(p, from, strlen(from), NULL), KT_OK);
+        assert_int_equal(kt__call_take_args(p, &args), !whole);
+        assert_int_equal(args.tagged, !whole);
         kt__call_parser_free(p);
         ca_free(&a);
     }
@@ -254,11 +282,9 @@ static void test_documents_stay_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_arguments_are_expected),
-        cmocka_unit_test(test_documents_stay_text),
+        cmocka_unit_test(test_spellings),        cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_options),          cmocka_unit_test(test_arguments_are_expected),
+        cmocka_unit_test(test_left_out_section), cmocka_unit_test(test_documents_stay_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

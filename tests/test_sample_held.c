@@ -314,7 +314,7 @@ static void walk_value(words *w, const kt_constraint *what, uint32_t indent) {
     kt__held_push(h, word(w, "b"));
     assert_true(kt__held_takes(h, word(w, "}")));
     heap_begin(1, LONG_MAX);
-    kt__held_begin_value(h, 0, indent, "", 0);
+    kt__held_begin_value(h, 0, false, indent, "", 0);
     long n_failed = heap.n_failed;
     heap_end();
     assert_int_equal(n_failed, 0);
@@ -338,15 +338,42 @@ static void test_values_in_free_text(void **state) {
     for (uint32_t i = 0; i < 40; i++) walk_value(w, &calls, i % 4);
     kt__constraint *c;
     kt__held *h = held_to(w, &calls, &c);
-    kt__held_begin_value(h, 0, 0, " {\"", 3);
+    kt__held_begin_value(h, 0, false, 0, " {\"", 3);
     static const char *const row[] = {"a", "\"", ":", "1", "}", "b", "<t>", "x=", "{", NULL};
     assert_int_equal(first_refused(w, h, row), 9); /* free again, and its trigger counts */
     assert_false(kt__held_takes(h, word(w, "b")));
     kt__held_free(h);
     h = NULL;
     assert_int_equal(kt__held_create(c, &h, NULL), KT_OK);
-    kt__held_begin_value(h, 0, 0, "[", 1); /* does not fit: nothing happens */
+    kt__held_begin_value(h, 0, false, 0, "[", 1); /* does not fit: nothing happens */
     assert_true(kt__held_is_free(h) || kt__held_takes(h, word(w, "b")));
+    kt__held_free(h);
+    kt__constraint_free(c);
+}
+
+/* A later text ends where it is whole; what follows is free. */
+static void test_later_texts(void **state) {
+    words *w = *state;
+    static const char *const trigger[] = {"<t>"};
+    static const kt_form form[] = {
+        {.kind = KT_FORM_PIECES,
+         TEXT(
+             "{\"prefixItems\":[{\"type\":\"integer\"}],\"pieces\":[\"x=\",{\"json\":0}],\"later\":"
+             "[[\"b\"],[\"a\",{\"any\":[\"\",\" \"]},{\"json\":0},\"}\"]]}")}};
+    const kt_constraint calls = {
+        .forms = form, .n_forms = 1, .triggers = trigger, .n_triggers = 1, .repeat = true};
+    kt__constraint *c;
+    kt__held *h = held_to(w, &calls, &c);
+    kt__held_begin_value(h, 2, true, 0, "a", 1); /* there is none of this number */
+    assert_true(kt__held_takes(h, word(w, "b")));
+    kt__held_begin_value(h, 1, true, 0, "b", 1); /* does not fit */
+    assert_true(kt__held_takes(h, word(w, "b")));
+    kt__held_begin_value(h, 1, true, 0, "a", 1);
+    check_mask(w, h);
+    assert_false(kt__held_takes(h, word(w, "b")));
+    assert_false(kt__held_takes(h, 0));
+    static const char *const row[] = {"1", "1", "}", "b", "<t>", "x=", "1", NULL};
+    assert_int_equal(first_refused(w, h, row), 7); /* free after it, and the trigger counts */
     kt__held_free(h);
     kt__constraint_free(c);
 }
@@ -394,6 +421,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_texts, w),
         cmocka_unit_test_prestate(test_control_tokens_stand_for_their_names, w),
         cmocka_unit_test_prestate(test_values_in_free_text, w),
+        cmocka_unit_test_prestate(test_later_texts, w),
         cmocka_unit_test_prestate(test_refusals, w),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

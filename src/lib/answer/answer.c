@@ -224,7 +224,7 @@ static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
 static void hold_args(kt__answer *a) {
     kt__call_args args;
     if (a->parts && kt__parts_take_args(a->parts, &args))
-        kt__held_begin_value(a->held, args.tool, args.indent, args.text, args.len);
+        kt__held_begin_value(a->held, args.tool, args.tagged, args.indent, args.text, args.len);
 }
 
 kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {

@@ -130,6 +130,10 @@ static void count_reasoning(kt__parts *p, bool before) {
 
 /* ---- the answer ---- */
 
+bool kt__request_any_spelling(const kt_request_params *request) {
+    return !request->native_calls && request->constraint.n_forms == 0;
+}
+
 kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
                            const kt_request_params *request, uint64_t id_seed, kt__parts **out,
                            kt_error *err) {
@@ -138,7 +142,7 @@ kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
         .prompt_tail = c->tail,
         .prompt_tail_len = c->tail_len,
         .one_call = request->one_call,
-        .any_spelling = !request->native_calls && request->constraint.n_forms == 0,
+        .any_spelling = kt__request_any_spelling(request),
         .id_seed = id_seed,
     };
     kt__parts *p = kt__calloc(1, sizeof *p);

@@ -10,6 +10,10 @@
 
 typedef struct kt__parts kt__parts;
 
+/* Calls count in whatever way the model spells them: not where the request says otherwise, or holds the answer to a
+ * form of its own. */
+bool kt__request_any_spelling(const kt_request_params *request);
+
 /* conversation must outlive it. id_seed: the ids of calls are made of it. */
 kt_status kt__parts_create(const kt_model *model, const kt__conversation *conversation,
                            const kt_request_params *request, uint64_t id_seed, kt__parts **out,

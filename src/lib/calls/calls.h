@@ -102,12 +102,13 @@ uint32_t kt__call_count(const kt__call_parser *parser);
 /* Arguments of a call that is spelled in another way than the format has it. */
 typedef struct kt__call_args {
     uint32_t tool;
+    bool tagged;      /* each is between tags; else they are one JSON object */
     uint32_t indent;  /* blanks at the beginning of the line that they begin in */
     const char *text; /* how they begin, valid until the parser is used again */
     size_t len;
 } kt__call_args;
 
-/* Once for each such call: its tool is known, and its arguments, one JSON object, are what comes
+/* Once for each such call: its tool is known, and its arguments are what comes
  * next. It may turn out to be none yet. */
 bool kt__call_take_args(kt__call_parser *parser, kt__call_args *out);
 /* Whether the text so far ends inside reasoning. */

@@ -23,6 +23,8 @@ typedef struct kt__call_rules {
     const kt__tools *tools;
     kt__tool_choice choice;
     bool one_call; /* parallel_tool_calls is false */
+    /* as in kt__call_options: arguments between tags are held to the tool's parameters, too */
+    bool any_spelling;
     /* as in kt__call_options: whether reasoning may come, or has begun */
     const char *prompt_tail;
     size_t prompt_tail_len;

@@ -34,6 +34,7 @@ uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *no
 
 /* params.c: the arguments of a call, as a list of pieces, with what is between and after them */
 void kt__piece_tagged(kt__call_writer *w, uint32_t tool);
+void kt__piece_tagged_gap(kt__call_writer *w); /* what is before the first */
 void kt__piece_python(kt__call_writer *w, uint32_t tool);
 void kt__piece_bare(kt__call_writer *w, uint32_t tool);
 

@@ -105,7 +105,7 @@ static void other_call(kt__call_writer *w, uint32_t tool, const char *name) {
     switch (w->f->kind) {
     case KT__CALLS_TAGGED:
         kt__piece_text(out, w->f->name_end);
-        kt__piece_text(out, w->f->gap);
+        kt__piece_tagged_gap(w);
         kt__piece_tagged(w, tool);
         break;
     case KT__CALLS_PYTHON:
@@ -307,9 +307,53 @@ static void write_calls_or_text(kt__call_writer *w) {
     kt__buf_puts(&w->pieces, "]}]}");
 }
 
+static bool is_loose(const kt__call_format *f) {
+    return f->section_loose && f->kind == KT__CALLS_TAGGED;
+}
+
+/* The arguments between tags of calls that come without what opens calls, by the tool's number: of a format whose
+ * section may be left out its own, else those of other families. The caller says where they begin. Nothing where they
+ * are too many. */
+static void write_later_params(kt__call_writer *w, kt__buf *text) {
+    const kt__call_format *own = w->f;
+    const uint32_t n_schemas = w->n_schemas;
+    const size_t schemas_len = w->schemas.len;
+    bool loose = is_loose(own), failed = w->failed;
+    kt__call_format format = loose ? *own : kt__foreign_params;
+    kt__buf answer = w->pieces;
+    format.pad_optional = true;
+    kt__buf_init(&w->pieces, MAX_PIECES);
+    w->f = &format;
+    kt__buf_putc(&w->pieces, '[');
+    for (uint32_t i = 0; i < w->rules->tools->n; i++) {
+        kt__piece_next(&w->pieces);
+        kt__buf_putc(&w->pieces, '[');
+        if (kt__tool_allowed(&w->rules->choice, i)) {
+            kt__piece_tagged_gap(w);
+            kt__piece_tagged(w, i);
+            kt__piece_text(&w->pieces, format.close);
+        }
+        kt__buf_putc(&w->pieces, ']');
+    }
+    if (w->failed && !failed) {
+        w->failed = false;
+        w->n_schemas = n_schemas;
+        w->schemas.len = schemas_len;
+    } else {
+        kt__buf_puts(text, ",\"later\":");
+        kt__buf_append(text, w->pieces.data, w->pieces.len);
+        kt__buf_putc(text, ']');
+        w->failed |= w->pieces.failed;
+    }
+    kt__buf_free(&w->pieces);
+    w->pieces = answer;
+    w->f = own;
+}
+
 static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style,
                                  kt__call_constraint *out, kt_error *err) {
     size_t skip = 0, at = 0;
+    kt__buf later;
     kt__buf_clear(&out->text);
     begin_description(w);
     if (w->rules->choice.mode == KT__TOOL_AUTO) {
@@ -326,12 +370,18 @@ static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style
     else
         write_calls(w, skip);
     kt__buf_putc(&w->pieces, ']');
+    kt__buf_init(&later, MAX_PIECES);
+    if ((w->rules->any_spelling || is_loose(w->f)) && w->rules->choice.mode == KT__TOOL_AUTO)
+        write_later_params(w, &later);
     kt__buf_putc(&w->schemas, ']');
     kt__buf_puts(&out->text, "{\"prefixItems\":");
     kt__buf_append(&out->text, w->schemas.data, w->schemas.len);
     kt__buf_puts(&out->text, ",\"pieces\":");
     kt__buf_append(&out->text, w->pieces.data, w->pieces.len);
+    kt__buf_append(&out->text, later.data, later.len);
     kt__buf_putc(&out->text, '}');
+    w->failed |= later.failed;
+    kt__buf_free(&later);
     if (w->failed || w->schemas.failed || w->pieces.failed || out->text.failed)
         return kt__fail(err, KT_E_LIMIT, "the tools' parameters are too many or too long");
     return KT_OK;

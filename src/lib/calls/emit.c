@@ -164,6 +164,7 @@ void kt__p_expect_args(kt__call_parser *p, const kt__span *span, const kt__call_
         p->no_memory = true;
     p->expects = true;
     p->expects_tool = head->tool;
+    p->expects_tagged = head->next == KT__P_PARAMS;
     p->expects_indent = line_indent(span, head->expects_at);
 }
 
@@ -172,6 +173,7 @@ bool kt__call_take_args(kt__call_parser *p, kt__call_args *out) {
     p->expects = false;
     p->expected_given = true;
     *out = (kt__call_args){.tool = p->expects_tool,
+                           .tagged = p->expects_tagged,
                            .indent = p->expects_indent,
                            .text = p->expected.data ? p->expected.data : "",
                            .len = p->expected.len};

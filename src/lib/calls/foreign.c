@@ -47,13 +47,15 @@ static const kt__call_format object_format = {.name = "foreign",
                                               .args_key = "arguments",
                                               .id_key = "id"};
 static const kt__call_format named_format = {.name = "foreign_named", .kind = KT__CALLS_NAMED};
-static const kt__call_format params_format = {.name = "foreign_params",
-                                              .kind = KT__CALLS_TAGGED,
-                                              .param_open = "<parameter=",
-                                              .key_end = ">",
-                                              .param_close = "</parameter>",
-                                              .pad = "\n",
-                                              .close = "</function>"};
+const kt__call_format kt__foreign_params = {.name = "foreign_params",
+                                            .kind = KT__CALLS_TAGGED,
+                                            .param_open = "<parameter=",
+                                            .key_end = ">",
+                                            .param_close = "</parameter>",
+                                            .pad = "\n",
+                                            .gap = "\n",
+                                            .pad_optional = true,
+                                            .close = "</function>"};
 
 /* ---- lines ---- */
 
@@ -330,8 +332,10 @@ static kt__scan call_with_tag(const kt__call_parser *p, const kt__span *span, si
     size_t from = *at;
     if (kt__scan_blanks(span, at) == KT__SCAN_MORE) return KT__SCAN_MORE;
     if (*at < span->n && span->s[*at] == '<') {
-        head->format = &params_format;
+        head->format = &kt__foreign_params;
         head->next = KT__P_PARAMS;
+        head->expects = true;
+        head->expects_at = *at;
         return KT__SCAN_YES;
     }
     *at = from;

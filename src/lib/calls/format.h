@@ -44,6 +44,7 @@ struct kt__call_format {
     const char *param_open, *key_end, *param_close; /* TAGGED */
     const char *pad;                                /* around a value */
     const char *gap;                                /* after the name and after each parameter */
+    bool pad_optional;                              /* pad and gap may be left out */
     const char *true_end,
         *false_end;          /* key_end of strings and of other values; then key_end is NULL */
     bool close_has_key;      /* param_close is followed by the key and > */
@@ -76,6 +77,8 @@ bool kt__call_style_marks(const kt__call_style *style, const char *text, size_t 
 
 extern const kt__call_format kt__call_formats[];
 extern const size_t kt__n_call_formats;
+/* What foreign.c reads <parameter=K>V</parameter> as. */
+extern const kt__call_format kt__foreign_params;
 extern const kt__reason_format kt__reason_formats[];
 extern const size_t kt__n_reason_formats;
 

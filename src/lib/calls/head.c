@@ -205,16 +205,27 @@ static kt__scan named_head(const kt__call_parser *p, const kt__span *span, size_
     return kt__scan_literal(span, f->name_end, at);
 }
 
+/* A call without its section comes before what opens calls in free text has: the caller learns where its arguments begin. */
+static kt__scan expect_loose(const kt__call_parser *p, size_t at, kt__call_head *head, kt__scan r) {
+    head->expects = r == KT__SCAN_YES && p->f->section_loose && !head->section;
+    head->expects_at = at;
+    return r;
+}
+
 static kt__scan kind_head(const kt__call_parser *p, const kt__span *span, size_t *at,
                           kt__call_head *head) {
     kt__scan r;
     switch (p->f->kind) {
     case KT__CALLS_OBJECT: return object_or_tagged(p, span, at, head);
-    case KT__CALLS_NAMED: head->next = KT__P_JSON; return named_head(p, span, at, head);
+    case KT__CALLS_NAMED:
+        head->next = KT__P_JSON;
+        r = named_head(p, span, at, head);
+        return expect_loose(p, *at, head, r);
     case KT__CALLS_TAGGED:
         head->next = KT__P_PARAMS;
         r = known_name(p, span, at, head);
-        return r == KT__SCAN_YES ? kt__scan_literal(span, p->f->name_end, at) : r;
+        if (r == KT__SCAN_YES) r = kt__scan_literal(span, p->f->name_end, at);
+        return expect_loose(p, *at, head, r);
     case KT__CALLS_PYTHON:
     case KT__CALLS_BARE:
         head->next = KT__P_LITERAL;

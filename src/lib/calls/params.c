@@ -146,6 +146,22 @@ static void write_members(kt__call_writer *w, uint32_t tool, const kt__jnode *sc
 
 /* ---- tags ---- */
 
+/* The format's text around a value, or between parameters. */
+static void pad_text(kt__call_writer *w, const char *text) {
+    if (!w->f->pad_optional) {
+        kt__piece_text(&w->pieces, text);
+        return;
+    }
+    kt__piece_next(&w->pieces);
+    kt__buf_puts(&w->pieces, "{\"any\":[\"\"");
+    kt__piece_text(&w->pieces, text);
+    kt__buf_puts(&w->pieces, "]}");
+}
+
+void kt__piece_tagged_gap(kt__call_writer *w) {
+    pad_text(w, w->f->gap);
+}
+
 static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
                           const char *key, size_t len, int depth) {
     const kt__call_format *f = w->f;
@@ -155,7 +171,7 @@ static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__jnode *sc
     kt__piece_chars(&w->pieces, key, len);
     if (f->key_end) {
         kt__piece_text(&w->pieces, f->key_end);
-        kt__piece_text(&w->pieces, f->pad);
+        pad_text(w, f->pad);
         tagged_value(w, tool, schema, f->param_close);
     } else if (types == KT__TYPES_STRING) {
         kt__piece_text(&w->pieces, f->true_end);
@@ -173,9 +189,9 @@ static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__jnode *sc
         kt__piece_text(&w->pieces, f->false_end);
         json_value(w, tool, schema);
     }
-    kt__piece_text(&w->pieces, f->pad);
+    pad_text(w, f->pad);
     kt__piece_text(&w->pieces, f->param_close);
-    kt__piece_text(&w->pieces, f->gap);
+    pad_text(w, f->gap);
 }
 
 static void element_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,

@@ -63,7 +63,7 @@ struct kt__call_parser {
     kt__line line; /* where the unread text is, after its first line_at bytes */
     size_t line_at;
     /* Arguments of a call of another spelling that come next; expected_given: they were asked for. */
-    bool expects, expected_given;
+    bool expects, expected_given, expects_tagged;
     uint32_t expects_tool, expects_indent;
     kt__buf expected;
     const kt__reason_format *r;

@@ -36,8 +36,9 @@ static kt_status read_pieces(kt__grammar *g, const kt__grammar_source *source, k
     if (source->after.len > 0)
         return kt__fail(err, KT_E_ARG, "a text of pieces has nothing after it");
     g->is_pieces = g->use.parts = true;
+    g->mark = source->mark;
     kt_status status = read_schema(g, source->text, source->len, why, err);
-    return status == KT_OK ? kt__pieces_read(g, &source->mark, &g->root, err) : status;
+    return status == KT_OK ? kt__pieces_read(g, &g->root, err) : status;
 }
 
 static kt_status read_grammar(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {

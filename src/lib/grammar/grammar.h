@@ -62,6 +62,8 @@ void kt__grammar_start(kt__grammar *grammar, kt__gstate *state);
  * blank before it, in a line that is indented by so many blanks, and continues in any way. False:
  * there is no such schema. */
 bool kt__grammar_start_value(kt__grammar *grammar, kt__gstate *state, uint32_t n, uint32_t indent);
+/* The same of the description's later texts, after which anything may come. */
+bool kt__grammar_start_later(kt__grammar *grammar, kt__gstate *state, uint32_t n);
 /* That value is not whole yet. */
 bool kt__grammar_in_value(const kt__gstate *state);
 /* False: the text may not continue so; *n is then the number of bytes that it took. The state is of

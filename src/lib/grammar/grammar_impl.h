@@ -24,6 +24,7 @@ struct kt__grammar {
     kt__schema_use use;
     kt__glayout layout;
     bool is_pieces; /* JSON values among other texts; is_json is true, too */
+    kt__gmark mark; /* how the vocabulary spells them */
     char *around;   /* what is before the body, then what is after it */
     size_t n_before, n_after;
     kt__terms t;

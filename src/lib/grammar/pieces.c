@@ -9,7 +9,6 @@ enum { MAX_NEST = 64, MAX_REPEAT = 1000000, MAX_MARK_BYTES = 64 << 10, VALUE_STE
 
 typedef struct piece_reader {
     kt__grammar *g;
-    const kt__gmark *mark;
     kt_error *err;
     kt_status status;
     int nest;
@@ -32,9 +31,9 @@ static kt__jnode *piece_member(const kt__jnode *node, const char *name) {
 /* A text as the vocabulary spells it, before `rest`. */
 static kt__gid fixed_text(piece_reader *r, const char *s, size_t n, kt__gid rest) {
     kt__buf marked;
-    if (!r->mark->put) return kt__term_literal(&r->g->t, s, n, rest);
+    if (!r->g->mark.put) return kt__term_literal(&r->g->t, s, n, rest);
     kt__buf_init(&marked, MAX_MARK_BYTES);
-    r->mark->put(r->mark->ctx, s, n, &marked);
+    r->g->mark.put(r->g->mark.ctx, s, n, &marked);
     if (marked.failed && r->status == KT_OK)
         r->status = kt__fail(r->err, KT_E_LIMIT, "a piece of over %d bytes", (int)MAX_MARK_BYTES);
     kt__gid term = kt__term_literal(&r->g->t, marked.data, marked.len, rest);
@@ -226,8 +225,8 @@ static kt__gid read_piece(piece_reader *r, const kt__jnode *node) {
     return term;
 }
 
-kt_status kt__pieces_read(kt__grammar *g, const kt__gmark *mark, kt__gid *root, kt_error *err) {
-    piece_reader r = {.g = g, .mark = mark, .err = err};
+kt_status kt__pieces_read(kt__grammar *g, kt__gid *root, kt_error *err) {
+    piece_reader r = {.g = g, .err = err};
     const kt__jnode *doc = g->schema.nodes[1].json;
     const kt__jnode *pieces = doc && doc->type == KT__JT_OBJECT ? piece_member(doc, "pieces")
                                                                 : NULL;
@@ -296,6 +295,19 @@ bool kt__grammar_start_value(kt__grammar *g, kt__gstate *s, uint32_t n, uint32_t
     if (s->mode != KT__M_VALUE || t->pool.failed) return false;
     s->n_text = (uint8_t)(indent <= KT__GRAMMAR_INDENT ? indent : 0);
     return true;
+}
+
+bool kt__grammar_start_later(kt__grammar *g, kt__gstate *s, uint32_t n) {
+    const kt__jnode *doc = g->is_pieces ? g->schema.nodes[1].json : NULL;
+    const kt__jnode *piece = doc ? piece_member(doc, "later") : NULL;
+    piece_reader r = {.g = g};
+    if (piece) piece = piece->type == KT__JT_ARRAY ? piece->first : NULL;
+    for (; piece && n > 0; n--) piece = piece->next;
+    if (!piece) return false;
+    g->t.pool.steps = VALUE_STEPS;
+    kt__gid term = read_piece(&r, piece);
+    kt__pieces_begin(g, s, kt__term_cat(&g->t, term, free_text(&g->t)));
+    return r.status == KT_OK && !g->t.pool.failed;
 }
 
 bool kt__grammar_in_value(const kt__gstate *s) {

@@ -517,7 +517,10 @@ kt_status kt__schema_read(kt__schema *s, kt__terms *t, const char *text, size_t 
     kt__sreader r = {.s = s, .t = t, .use = use, .why = why, .err = err};
     kt__arena_init(&s->arena, 64 << 10, ARENA_BYTES);
     kt__buf_init(&s->notes, KT__SCHEMA_MAX_NOTES);
-    kt_status status = kt__jdoc_parse(&s->arena, text, len, &r.root, err);
+    /* the document points into its text, and pieces are read later */
+    const char *kept = use.parts ? kt__arena_strndup(&s->arena, text, len) : text;
+    kt_status status = kept ? kt__jdoc_parse(&s->arena, kept, len, &r.root, err)
+                            : kt__fail_nomem(err, "a description", len);
     if (status == KT_OK) status = read_all(&r);
     kt__free(r.resources);
     if (status != KT_OK) kt__schema_free(s);

@@ -426,6 +426,7 @@ static kt_status describe_calls(kt__submitted *sub, const kt_request_params *r,
     const kt__call_rules rules = {.tools = c->tools,
                                   .choice = c->choice,
                                   .one_call = r->one_call,
+                                  .any_spelling = kt__request_any_spelling(r),
                                   .prompt_tail = c->tail,
                                   .prompt_tail_len = c->tail_len};
     kt_status status = kt__call_constraint_make(style, &rules, out, err);

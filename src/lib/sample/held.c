@@ -18,7 +18,8 @@ typedef struct standing {
     bool free;      /* before a trigger */
     bool between;   /* a form has ended, another one may come */
     bool over;      /* nothing may come */
-    bool value;     /* the first form is at a value in free text */
+    bool value;     /* the first form is at a value in free text, */
+    bool later;     /* or at one of its later texts */
     uint32_t match; /* of the triggers */
     bool *live;     /* [n_forms] under way */
     kt__gstate *forms;
@@ -33,7 +34,7 @@ struct kt__held {
 /* ---- following ---- */
 
 static void begin_forms(const kt__constraint *c, standing *s) {
-    s->free = s->value = false;
+    s->free = s->value = s->later = false;
     s->match = 0;
     for (uint32_t i = 0; i < c->n_forms; i++) {
         s->live[i] = true;
@@ -69,6 +70,12 @@ static bool may_end(kt__constraint *c, const standing *s) {
     return yes;
 }
 
+/* The value in free text is not whole. */
+static bool in_value(kt__constraint *c, const standing *s) {
+    return s->later ? !kt__grammar_accepts(c->forms[0], &s->forms[0])
+                    : kt__grammar_in_value(&s->forms[0]);
+}
+
 /* Within a value in free text; *n: how many of the bytes belong to it. What a token has after the value's
  * end is text, of which the form says what it may be. */
 static bool advance_value(kt__constraint *c, standing *s, const char *bytes, size_t len,
@@ -76,10 +83,10 @@ static bool advance_value(kt__constraint *c, standing *s, const char *bytes, siz
     *n = len;
     for (size_t i = 0; i < len; i++) {
         if (!forms_take(c, s, bytes + i)) return false;
-        if (*n == len && !kt__grammar_in_value(&s->forms[0])) *n = i + 1;
+        if (*n == len && !in_value(c, s)) *n = i + 1;
     }
-    if (kt__grammar_in_value(&s->forms[0])) return true;
-    s->value = false;
+    if (*n == len && in_value(c, s)) return true;
+    s->value = s->later = false;
     s->free = true;
     s->match = 0;
     return true;
@@ -139,7 +146,8 @@ static bool is_any_text(kt__constraint *c, const standing *s) {
                        kt__grammar_accepts(c->forms[0], &s->forms[0]));
 }
 
-void kt__held_begin_value(kt__held *h, uint32_t n, uint32_t indent, const char *text, size_t len) {
+void kt__held_begin_value(kt__held *h, uint32_t n, bool later, uint32_t indent, const char *text,
+                          size_t len) {
     kt__constraint *c = h->c;
     standing *s = &h->try;
     size_t own;
@@ -148,7 +156,9 @@ void kt__held_begin_value(kt__held *h, uint32_t n, uint32_t indent, const char *
     memset(s->live, 0, c->n_forms * sizeof *s->live);
     s->live[0] = s->value = true;
     s->free = false;
-    bool begun = kt__grammar_start_value(c->forms[0], &s->forms[0], n, indent);
+    s->later = later;
+    bool begun = later ? kt__grammar_start_later(c->forms[0], &s->forms[0], n)
+                       : kt__grammar_start_value(c->forms[0], &s->forms[0], n, indent);
     if (begun && advance_value(c, s, text, len, &own)) copy_standing(c, s, &h->now);
 }
 

@@ -27,9 +27,9 @@ kt_status KT_CHECKED kt__held_mask(kt__held *held, const float *logits, float *m
 /* A token has come that does not end the answer. */
 void kt__held_push(kt__held *held, int32_t id);
 /* Free text has come to a place where a value by schema n of the first form, a text of pieces, is
- * what follows, in a line with such an indent: it began with text[len]. Nothing happens where the text
- * is not free, or does not fit. */
-void kt__held_begin_value(kt__held *held, uint32_t n, uint32_t indent, const char *text,
+ * what follows, in a line with such an indent, or with `later` its later text n: it began with text[len].
+ * Nothing happens where the text is not free, or does not fit. */
+void kt__held_begin_value(kt__held *held, uint32_t n, bool later, uint32_t indent, const char *text,
                           size_t len);
 bool kt__held_over(const kt__held *held); /* nothing may follow */
 /* The bytes that must follow, as far as they fit out[cap] and are no control token's. */
