@@ -15,7 +15,11 @@ static inline int64_t kt__attention_first(const kt__attention *d, int64_t pos) {
 
 /* After the last position that it sees. */
 static inline int64_t kt__attention_end(const kt__attention *d, const kt__seg *seg, int64_t pos) {
-    if (!d->both_ways) return d->not_own ? pos : pos + 1;
+    if (!d->both_ways) {
+        for (int i = 0; i < seg->n_span && seg->spans[i].from <= pos; i++)
+            if (pos < seg->spans[i].to) return seg->spans[i].to;
+        return d->not_own ? pos : pos + 1;
+    }
     int64_t end = seg->pos0 + seg->n_tok;
     return d->window > 0 && pos + d->window / 2 + 1 < end ? pos + d->window / 2 + 1 : end;
 }

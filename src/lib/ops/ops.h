@@ -56,6 +56,11 @@ typedef struct kt__seg_state {
     int32_t piece; /* of kv/states.h */
 } kt__seg_state;
 
+/* Positions [from, to) that see each other, whichever comes first: those of a picture. */
+typedef struct kt__span {
+    int64_t from, to;
+} kt__span;
+
 /* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the
  * batch. */
 typedef struct kt__seg {
@@ -66,6 +71,8 @@ typedef struct kt__seg {
     /* recurrent layers begin with the table's state, which is that at pos0 */
     const kt__seg_state *states; /* [n_states] ascending; what is after the last one is lost */
     int n_states;
+    const kt__span *spans; /* [n_span] ascending; the segment ends within none of them */
+    int n_span;
 } kt__seg;
 
 /* Query, key and value projections with everything up to the K/V write. */
