@@ -1614,12 +1614,18 @@ KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learne
 typedef struct kt_probe_result {
     int32_t n_asked, n_used;    /* questions that a note answers; answers that say what it says */
     int32_t n_others, n_leaked; /* others; answers that say it anyway */
-    bool uses;                  /* at least 16 of 20 used, at most 4 of 20 leaked */
+    bool uses;                  /* all 20 were asked: at least 16 used, at most 4 leaked */
+    bool whole;                 /* all were asked */
 } kt_probe_result;
 
 /* Threads: any; waits for 40 short answers. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
  * conversations. */
 KT_API kt_status KT_CHECKED kt_notes_probe(kt_engine *engine, kt_probe_result *out, kt_error *err);
+/* The next note alone, so that a probe can be left off and resumed later, also by another process: adds its two answers
+ * to *result, which is zero before the first one; nothing once it is whole. They are of the lowest priority.
+ * Where it fails, *result is as it was. Threads: any; waits for 2 short answers. */
+KT_API kt_status KT_CHECKED kt_notes_probe_next(kt_engine *engine, kt_probe_result *result,
+                                                kt_error *err);
 
 /* ---- sessions and caches on disk -------------------------------------------------------------
  *

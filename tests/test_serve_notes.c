@@ -18,16 +18,11 @@ static char keys[128], learned[128];
 
 #define DEMO_FILE "model=" KT_SOURCE_DIR "/src/lib/context/demo.gguf"
 
-/* more: a setting; model: another one, or NULL for the embedded model */
-static int open_with(const char *more, const char *model) {
+/* more: a setting; model: another one, or NULL for the embedded model; interval: of what begins by itself */
+static int open_by_itself(const char *more, const char *model, const char *interval) {
     char with_keys[160], with_dir[160];
-    const char *const settings[] = {"learning.enabled=true",
-                                    "learning.background_interval_ms=0",
-                                    with_keys,
-                                    with_dir,
-                                    more,
-                                    model,
-                                    NULL};
+    const char *const settings[] = {
+        "learning.enabled=true", interval, with_keys, with_dir, more, model, NULL};
     if (!w.dir[0]) world_dir(&w);
     snprintf(keys, sizeof keys, "%s/keys", w.dir);
     snprintf(learned, sizeof learned, "%s/learned", w.dir);
@@ -38,6 +33,10 @@ static int open_with(const char *more, const char *model) {
     fclose(f);
     chmod(keys, 0600);
     return world_set_up(&w, settings);
+}
+
+static int open_with(const char *more, const char *model) {
+    return open_by_itself(more, model, "learning.background_interval_ms=0");
 }
 
 static int open_learning(void) {
@@ -388,7 +387,7 @@ static kt__note_verdict verdict_of(const kt_probe_result *write) {
         assert_int_equal(kt__note_probe_write(config, kt__served_name(served), model, write, &err),
                          KT_OK);
     }
-    kt__note_verdict verdict = kt__note_probe_read(config, kt__served_name(served), model);
+    kt__note_verdict verdict = kt__note_probe_read(config, kt__served_name(served), model, NULL);
     kt__served_done(served, engine);
     return verdict;
 }
@@ -407,8 +406,9 @@ static void open_again(const char *model) {
 /* Of the embedded model it is known, what `kentang learn probe` found comes before that, and holds for that file alone. */
 static void test_auto_asks_the_probe(void **state) {
     (void)state;
-    const kt_probe_result yes = {.n_asked = 20, .n_used = 18, .n_others = 20, .uses = true};
-    const kt_probe_result no = {.n_asked = 20, .n_used = 1, .n_others = 20};
+    const kt_probe_result yes = {
+        .n_asked = 20, .n_used = 18, .n_others = 20, .uses = true, .whole = true};
+    const kt_probe_result no = {.n_asked = 20, .n_used = 1, .n_others = 20, .whole = true};
     char path[160];
     open_again(NULL);
     assert_int_equal(verdict_of(NULL), KT__NOTES_USED);
@@ -428,6 +428,42 @@ static void test_auto_asks_the_probe(void **state) {
     closed_as_without();
 }
 
+static json_t *first_verdict(json_t *answer) {
+    return json_array_get(json_object_get(answer, "notes"), 0);
+}
+
+/* A server resumes a probe that was left off, while nobody uses the model, and keeps what it found. */
+static void test_probes_by_itself(void **state) {
+    (void)state;
+    const kt_probe_result begun = {.n_asked = 18, .n_used = 17, .n_others = 18, .n_leaked = 1};
+    bool whole = false;
+    open_again(DEMO_FILE);
+    assert_int_equal(verdict_of(&begun), KT__NOTES_UNKNOWN);
+    closed_as_without(); /* fewer than a billion weights */
+    kt__server_stop(w.server);
+    assert_int_equal(
+        open_by_itself("learning.notes=auto", DEMO_FILE, "learning.background_interval_ms=20"), 0);
+    closed_as_without();
+    json_t *answer = call("GET", "/v1/adapters", ANNA, "", 200);
+    assert_string_equal(json_string_value(json_object_get(first_verdict(answer), "verdict")),
+                        "measuring");
+    assert_int_equal(json_integer_value(json_object_get(first_verdict(answer), "asked")), 18);
+    json_decref(answer);
+    for (int i = 0; i < 300 && !whole; i++) {
+        usleep(100000);
+        answer = call("GET", "/v1/adapters", ANNA, "", 200);
+        whole = json_integer_value(json_object_get(first_verdict(answer), "asked")) == 20;
+        if (whole) assert_true(json_is_true(json_object_get(first_verdict(answer), "enters")));
+        json_decref(answer);
+    }
+    assert_true(whole);
+    opens_a_note();
+    kt__server_stop(w.server);
+    assert_int_equal(open_with("learning.notes=auto", DEMO_FILE),
+                     0); /* as the next server reads it */
+    assert_int_equal(verdict_of(NULL), KT__NOTES_USED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_listed_and_searched),
@@ -442,6 +478,7 @@ int main(void) {
         cmocka_unit_test(test_no_trace_in_others),
         cmocka_unit_test(test_rolled_back_opens_nothing),
         cmocka_unit_test(test_auto_asks_the_probe),
+        cmocka_unit_test(test_probes_by_itself),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

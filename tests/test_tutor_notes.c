@@ -359,6 +359,9 @@ static void a_probe_is_the_same_again(void **state) {
     die_on(kt_notes_probe(engine, &a, &err), &err);
     die_on(kt_notes_probe(engine, &b, &err), &err);
     assert_memory_equal(&a, &b, sizeof a);
+    assert_true(a.whole);
+    die_on(kt_notes_probe_next(engine, &b, &err), &err); /* nothing is left to ask */
+    assert_memory_equal(&a, &b, sizeof a);
     assert_int_equal(a.n_asked, 20);
     assert_int_equal(a.n_others, 20);
     assert_int_equal(a.uses, a.n_used >= 16 && a.n_leaked <= 4);

@@ -117,7 +117,7 @@ const drawItem = (item, at) => {
 // Until stop(): where the training is that the server does for us.
 const followTraining = (space, bar) => {
   const askIt = async () => {
-    const now = (await look())?.find(s => s.namespace === space.namespace && s.model === space.model)?.training;
+    const now = (await look())?.learned.find(s => s.namespace === space.namespace && s.model === space.model)?.training;
     if (!now || !timer) return;
     bar.hidden = false;
     if (now.total) { bar.max = now.total; bar.value = now.done; } else bar.removeAttribute("value");
@@ -157,18 +157,21 @@ const drawSpace = async (space, many) => {
     list, drawMore(space, at));
 };
 
+// Whether a model gets to see what it was taught, in a sentence.
+const drawNotes = n => make("p", { className: "quiet", textContent: t(n.verdict === "used" && !n.asked ? "notes_known" : `notes_${n.verdict}`, { name: n.model, n: n.asked, used: n.used, leaked: n.leaked }) });
+
 let drawing = 0;
 const draw = async () => {
   const mine = ++drawing, wasOpen = [...$("learn-list").querySelectorAll("details")].map(d => d.open);
-  const spaces = await look() ?? [], many = new Set(spaces.map(s => s.model)).size > 1;
+  const { learned: spaces = [], notes = [] } = await look() ?? {}, many = new Set(spaces.map(s => s.model)).size > 1;
   const drawn = await Promise.all(spaces.map(s => drawSpace(s, many)));
   if (mine !== drawing) return;
-  $("learn-list").replaceChildren(...(drawn.length ? drawn : [make("p", { className: "quiet", textContent: t("nothingLearned") })]));
+  $("learn-list").replaceChildren(...notes.map(drawNotes), ...(drawn.length ? drawn : [make("p", { className: "quiet", textContent: t("nothingLearned") })]));
   for (const [i, d] of $("learn-list").querySelectorAll("details").entries()) d.open = wasOpen[i] ?? false;
 };
 
 // null: this server does not learn, or does not answer.
-const look = async () => { try { return (await (await api.get("v1/adapters")).json()).learned ?? null; } catch { return null; } };
+const look = async () => { try { const found = await (await api.get("v1/adapters")).json(); return found.learned ? found : null; } catch { return null; } };
 
 export const start = async () => {
   on = await look() !== null;

@@ -111,6 +111,7 @@ static kt_status ask_with_note(kt_engine *engine, const probe_note *p, const cha
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = MOST_TOKENS;
     r.no_cache = true;
+    r.priority = -KT_PRIORITY_MAX;
     KT__TRY(kt_request_run(engine, &r, keep_text, &answer, NULL, err));
     *says = answer.data && strstr(answer.data, p->value) != NULL;
 out:
@@ -119,18 +120,24 @@ out:
     return status;
 }
 
+kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_error *err) {
+    kt__error_clear(err);
+    if (result->n_asked < 0 || result->n_asked >= N_PROBES) return KT_OK;
+    const probe_note *p = &probes[result->n_asked];
+    bool used = false, leaked = false;
+    KT__STEP(ask_with_note(engine, p, p->asked, &used, err));
+    KT__STEP(ask_with_note(engine, p, p->other, &leaked, err));
+    result->n_asked++;
+    result->n_others++;
+    result->n_used += used;
+    result->n_leaked += leaked;
+    result->whole = result->n_asked == N_PROBES;
+    result->uses = result->whole && result->n_used >= LEAST_USED && result->n_leaked <= MOST_LEAKED;
+    return KT_OK;
+}
+
 kt_status kt_notes_probe(kt_engine *engine, kt_probe_result *out, kt_error *err) {
     *out = (kt_probe_result){0};
-    kt__error_clear(err);
-    for (size_t i = 0; i < N_PROBES; i++) {
-        bool used = false, leaked = false;
-        KT__STEP(ask_with_note(engine, &probes[i], probes[i].asked, &used, err));
-        KT__STEP(ask_with_note(engine, &probes[i], probes[i].other, &leaked, err));
-        out->n_asked++;
-        out->n_others++;
-        out->n_used += used;
-        out->n_leaked += leaked;
-    }
-    out->uses = out->n_used >= LEAST_USED && out->n_leaked <= MOST_LEAKED;
+    while (!out->whole) KT__STEP(kt_notes_probe_next(engine, out, err));
     return KT_OK;
 }

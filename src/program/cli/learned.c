@@ -14,7 +14,8 @@
 
 typedef struct learned_opts {
     bool all, deep;
-    bool notes; /* corrections enter prompts as such */
+    bool notes; /* corrections enter prompts as such, */
+    char notes_why[256];
     int32_t n_step, n_own;
     bool everywhere;
     uint64_t seed;
@@ -78,6 +79,7 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts,
     if (i.adapter)
         printf("adapter     version %" PRId64 ", quality %+.3f, used %s\n", i.adapter,
                i.quality_delta, kt__learn_use_of(i.scoped, opts->notes));
+    printf("notes       %s\n", opts->notes_why);
     printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
     return KT_OK;
@@ -298,7 +300,8 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
     }
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
-    KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes, &err));
+    KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes, opts->notes_why,
+                                 sizeof opts->notes_why, &err));
     KT__TRY(actions[i].run(&learner, opts, words + 1, &err));
 out:
     kt_learner_close(learner);

@@ -1,5 +1,6 @@
 /* kentang ps: what a running server serves and does. */
 #include <jansson.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -67,6 +68,22 @@ static void print_optimizers(const json_t *models) {
     }
 }
 
+/* Where a model learns. */
+static void print_notes(const json_t *models) {
+    size_t i;
+    json_t *m;
+    json_array_foreach(models, i, m) {
+        const json_t *notes = json_object_get(m, "notes");
+        if (!notes) continue;
+        bool measured = strcmp(text_at(notes, "verdict"), "measuring") != 0;
+        printf("\n%s: what it was taught %s its prompts as notes", text_at(m, "name"),
+               json_is_true(json_object_get(notes, "enters")) ? "enters" : "stays out of");
+        if (!measured)
+            printf(" until it is measured how it uses them (%lld of 20)", whole_at(notes, "asked"));
+        printf("\n");
+    }
+}
+
 static void print_requests(const json_t *requests) {
     size_t i;
     json_t *r;
@@ -85,6 +102,7 @@ static void print_stats(const json_t *stats) {
            whole_at(stats, "pid"), whole_at(stats, "uptime_s"), text_at(stats, "isa"));
     print_models(json_object_get(stats, "models"));
     print_optimizers(json_object_get(stats, "models"));
+    print_notes(json_object_get(stats, "models"));
     print_requests(json_object_get(stats, "requests"));
 }
 

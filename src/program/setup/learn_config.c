@@ -129,12 +129,33 @@ static kt_status print_id(const kt_model *model, char out[2 * KT_FINGERPRINT_BYT
     return KT_OK;
 }
 
-/* "FINGERPRINT yes: ..." */
-static kt__note_verdict read_verdict(const char *line, const char *id) {
+/* How a file's line says what was counted, after the fingerprint and one of the words below. */
+#define COUNTS "%d of %d notes used, %d of %d taken for an answer to another question"
+
+static const char *const verdict_words[] = {
+    [KT__NOTES_UNKNOWN] = "begun", [KT__NOTES_USED] = "yes", [KT__NOTES_NOT_USED] = "no"};
+
+/* "FINGERPRINT yes: 19 of 20 notes used, ..." */
+static kt__note_verdict read_verdict(const char *line, const char *id, kt_probe_result *so_far) {
     size_t n = strlen(id);
+    int used, asked, leaked, others;
+    char word[8];
     if (strncmp(line, id, n) != 0) return KT__NOTES_UNKNOWN;
-    if (!strncmp(line + n, " yes: ", 6)) return KT__NOTES_USED;
-    return strncmp(line + n, " no: ", 5) ? KT__NOTES_UNKNOWN : KT__NOTES_NOT_USED;
+    if (sscanf(line + n, " %7[a-z]: " COUNTS, word, &used, &asked, &leaked, &others) != 5)
+        return KT__NOTES_UNKNOWN;
+    bool sound = 0 <= used && used <= asked && 0 <= leaked && leaked <= others && asked <= 1000 &&
+                 others == asked;
+    if (!sound) return KT__NOTES_UNKNOWN;
+    kt__note_verdict verdict = KT__NOTES_UNKNOWN;
+    if (!strcmp(word, "yes")) verdict = KT__NOTES_USED;
+    if (!strcmp(word, "no")) verdict = KT__NOTES_NOT_USED;
+    *so_far = (kt_probe_result){.n_asked = asked,
+                                .n_used = used,
+                                .n_others = others,
+                                .n_leaked = leaked,
+                                .uses = verdict == KT__NOTES_USED,
+                                .whole = verdict != KT__NOTES_UNKNOWN};
+    return verdict;
 }
 
 /* The embedded model is part of this program, so that its verdict is known (test_tutor_notes measures it). */
@@ -145,9 +166,10 @@ static kt__note_verdict known_verdict(const kt_model *model) {
 }
 
 kt__note_verdict kt__note_probe_read(const kt__config *config, const char *name,
-                                     const kt_model *model) {
+                                     const kt_model *model, kt_probe_result *so_far) {
     char folder[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX], id[2 * KT_FINGERPRINT_BYTES + 1];
     kt__note_verdict verdict = KT__NOTES_UNKNOWN;
+    kt_probe_result counted = {0};
     kt_status status;
     kt_error err;
     kt__buf line;
@@ -156,22 +178,51 @@ kt__note_verdict kt__note_probe_read(const kt__config *config, const char *name,
     KT__TRY(kt__files_path(path, folder, file_name, &err));
     KT__TRY(kt__files_read(path, &line, &err));
     KT__TRY(print_id(model, id, &err));
-    if (line.len) verdict = read_verdict(line.data, id);
+    if (line.len) verdict = read_verdict(line.data, id, &counted);
 out:
     kt__buf_free(&line);
+    if (so_far) *so_far = counted;
     return status == KT_OK && verdict != KT__NOTES_UNKNOWN ? verdict : known_verdict(model);
+}
+
+/* Measured: of models with a chat template, Qwen2.5-Coder of 1.5B uses notes (19 and 3 of 20), SmolLM2 of 135M and gemma-3
+ * of 270M do not (docs/LEARNING.md). */
+enum { PRESUMED_WEIGHTS = 1000000000 };
+
+bool kt__note_presumed(const kt_model *model) {
+    kt_model_info info;
+    kt_model_get_info(model, &info);
+    return info.n_params >= PRESUMED_WEIGHTS;
+}
+
+void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_probe_result *so_far,
+                          char *out, size_t size) {
+    static const char counts[] =
+        "it used %d of %d made-up ones, and took %d of %d for an answer to "
+        "another question";
+    char found[128] = "";
+    snprintf(found, sizeof found, counts, (int)so_far->n_used, (int)so_far->n_asked,
+             (int)so_far->n_leaked, (int)so_far->n_others);
+    if (verdict == KT__NOTES_UNKNOWN)
+        snprintf(
+            out, size,
+            "what it was taught %s its prompts as notes until it is measured how it uses them (%d of 20)",
+            presumed ? "enters" : "stays out of", (int)so_far->n_asked);
+    else
+        snprintf(out, size, "what it was taught %s its prompts as notes%s%s",
+                 verdict == KT__NOTES_USED ? "enters" : "stays out of", so_far->n_asked ? ": " : "",
+                 so_far->n_asked ? found : "");
 }
 
 kt_status kt__note_probe_write(const kt__config *config, const char *name, const kt_model *model,
                                const kt_probe_result *r, kt_error *err) {
     char folder[KT__FILES_PATH_MAX], id[2 * KT_FINGERPRINT_BYTES + 1], line[LINE_BYTES];
+    kt__note_verdict verdict = r->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
     KT__STEP(kt__namespace_model_folder(config, name, folder, sizeof folder, err));
     KT__STEP(print_id(model, id, err));
-    int n = snprintf(line, sizeof line,
-                     "%s %s: %d of %d notes used, %d of %d taken for an answer to another "
-                     "question\n",
-                     id, r->uses ? "yes" : "no", (int)r->n_used, (int)r->n_asked, (int)r->n_leaked,
-                     (int)r->n_others);
+    int n = snprintf(line, sizeof line, "%s %s: " COUNTS "\n", id,
+                     verdict_words[r->whole ? verdict : KT__NOTES_UNKNOWN], (int)r->n_used,
+                     (int)r->n_asked, (int)r->n_leaked, (int)r->n_others);
     KT__STEP(kt__files_make_dir(folder, err));
     return kt__files_replace(folder, file_name, line, (size_t)n, err);
 }

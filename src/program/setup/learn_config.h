@@ -28,20 +28,27 @@ kt_status KT_CHECKED kt__learn_config_check(const kt__config *config, kt_error *
 /* Whether trainings begin by themselves at this minute of the day. */
 bool kt__learn_config_in_hours(const kt__config *config, int minute);
 
-/* What `kentang learn probe` found: whether a model uses notes rightly.
+/* Whether a model uses notes rightly, as far as it was measured: by `kentang learn probe`, or by a server while it has
+ * nothing else to do.
  *
- * Owns: its file, DIR/MODEL/notes.probe, which holds for the model with that fingerprint alone, and what is known of the
- * embedded model without one. No state; any thread. */
+ * Owns: its file, DIR/MODEL/notes.probe, which holds for the model with that fingerprint alone, what is known of the
+ * embedded model without one, and what is presumed of others. No state; any thread. */
 
 typedef enum kt__note_verdict {
-    KT__NOTES_UNKNOWN, /* never measured, or of another model */
+    KT__NOTES_UNKNOWN, /* not measured, or not to the end */
     KT__NOTES_USED,
     KT__NOTES_NOT_USED
 } kt__note_verdict;
 
-/* name: the model's, as it is served. */
+/* name: the model's, as it is served. so_far (or NULL): what was counted, also where the probe was left off. */
 kt__note_verdict kt__note_probe_read(const kt__config *config, const char *name,
-                                     const kt_model *model);
+                                     const kt_model *model, kt_probe_result *so_far);
+/* Whether notes are used until it is measured: of models with a billion weights and more. */
+bool kt__note_presumed(const kt_model *model);
+/* Verdict or presumption, in the words of the server's log and of `run`: out[size]. */
+void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_probe_result *so_far,
+                          char *out, size_t size);
+/* Of a probe that is whole, or was left off. */
 kt_status KT_CHECKED kt__note_probe_write(const kt__config *config, const char *name,
                                           const kt_model *model, const kt_probe_result *result,
                                           kt_error *err);

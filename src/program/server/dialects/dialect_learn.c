@@ -483,6 +483,26 @@ static void write_learner(kt__buf *out, const char *name, const char *model,
     (void)kt__buf_putc(out, '}');
 }
 
+/* Of each model, whether what it was taught enters its prompts as notes, and what was measured. */
+static void write_verdicts(kt__shared *shared, kt__buf *out) {
+    bool any = false;
+    (void)kt__buf_puts(out, ",\"notes\":[");
+    for (size_t m = 0; m < kt__models_count(shared->models); m++) {
+        kt__served *served = kt__models_at(shared->models, m);
+        size_t from = out->len;
+        (void)kt__buf_puts(out, any ? ",{\"model\":" : "{\"model\":");
+        kt__json_text(out, kt__served_name(served));
+        (void)kt__buf_putc(out, ',');
+        if (kt__learner_table_write_verdict(kt__served_learners(served), out)) {
+            (void)kt__buf_putc(out, '}');
+            any = true;
+        } else {
+            out->len = from;
+        }
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
 void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf *out) {
     kt_learner_info info;
     char name[KT__NAMESPACE_BYTES];
@@ -500,6 +520,7 @@ void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf 
         }
     }
     (void)kt__buf_putc(out, ']');
+    write_verdicts(shared, out);
 }
 
 /* ---- the socket ---- */

@@ -82,6 +82,16 @@ static void write_kv(kt__buf *out, const kt_engine_stats *st) {
         (unsigned long long)st->disk_tokens);
 }
 
+/* Of a model that learns: whether what it was taught enters its prompts. */
+static void write_notes(kt__buf *out, kt__served *served) {
+    size_t from = out->len;
+    (void)kt__buf_puts(out, ",\"notes\":{");
+    if (kt__learner_table_write_verdict(kt__served_learners(served), out))
+        (void)kt__buf_putc(out, '}');
+    else
+        out->len = from;
+}
+
 static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
     kt__served_info info;
     kt_engine_stats st;
@@ -109,6 +119,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
         write_hash(out, &info.hash);
         write_optimizer(out, &st, &info.targets);
         write_kv(out, &st);
+        write_notes(out, served);
     }
     (void)kt__buf_printf(
         out,

@@ -10,7 +10,7 @@
 #include "setup/learn_config.h"
 #include "setup/namespaces.h"
 
-enum { QUEUE = 16, QUIET_US = 10000000 };
+enum { QUEUE = 16, QUIET_US = 10000000, PROBE_QUIET_US = 3000000 };
 
 struct kt__trainer {
     kt__shared *shared;
@@ -18,12 +18,17 @@ struct kt__trainer {
     kt__work_item look;
     atomic_bool looking;
     atomic_int_fast64_t looked_us;
+    /* of the workers' thread: when a model was last seen in use, by requests up to then; and before when no note is
+     * asked about */
+    int64_t busy_us, rest_until_us;
+    uint64_t n_submitted;
 };
 
 kt_status kt__trainer_create(kt__shared *shared, kt__trainer **out, kt_error *err) {
     *out = kt__calloc(1, sizeof **out);
     if (!*out) return kt__fail_nomem(err, "trainings", sizeof **out);
     (*out)->shared = shared;
+    (*out)->busy_us = kt__now_us();
     kt_status status = kt__workers_create(1, QUEUE, &(*out)->workers, err);
     if (status == KT_OK) return KT_OK;
     kt__free(*out);
@@ -175,7 +180,8 @@ static bool is_due(const kt__config *c, const kt_learner_info *info, int64_t qui
     return true;
 }
 
-static void look_at_model(kt__trainer *t, const kt__config *c, kt__served *served) {
+/* Whether a training began. */
+static bool look_at_model(kt__trainer *t, const kt__config *c, kt__served *served) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner_info info;
     kt_error err;
@@ -186,17 +192,85 @@ static void look_at_model(kt__trainer *t, const kt__config *c, kt__served *serve
         if (!is_due(c, &info, quiet_us, &asked.deep)) continue;
         if (kt__trainer_queue(t, served, name, asked, &err) != KT_OK)
             kt__slog_line(&t->shared->log, KT_LOG_WARN, "learning: %s: %s", name, err.message);
-        return;
+        return true;
     }
+    return false;
+}
+
+/* ---- whether models use notes rightly ---- */
+
+static uint64_t submitted_in_all(kt__trainer *t) {
+    kt_engine_stats stats;
+    uint64_t n = 0;
+    for (size_t i = 0; i < kt__models_count(t->shared->models); i++) {
+        kt__served_get_stats(kt__models_at(t->shared->models, i), &stats);
+        n += stats.n_submitted;
+    }
+    return n;
+}
+
+/* The next made-up note, kept at once. Then the processor rests for as long as that took. */
+static void ask_next(kt__trainer *t, const kt__config *c, kt__served *served, kt_model *model,
+                     kt_engine *engine, kt_probe_result *probed) {
+    kt__learner_table *table = kt__served_learners(served);
+    kt__slog *log = &t->shared->log;
+    const char *name = kt__served_name(served);
+    kt_error err;
+    int64_t begin_us = kt__now_us();
+    kt_status status = kt_notes_probe_next(engine, probed, &err);
+    t->n_submitted += 2;
+    if (status == KT_OK) status = kt__note_probe_write(c, name, model, probed, &err);
+    t->rest_until_us = 2 * kt__now_us() - begin_us;
+    if (status == KT_OK) {
+        kt__learner_table_probed(table, name, probed, log);
+    } else if (status != KT_E_BUSY && status != KT_E_CANCELLED) {
+        kt__learner_table_unmeasurable(table);
+        kt__slog_line(log, KT_LOG_INFO, "learning: %s: how it uses notes cannot be measured: %s",
+                      name, err.message);
+    }
+}
+
+/* A model that is loaded and in nobody's use. Whether there was anything to ask. */
+static bool probe_model(kt__trainer *t, const kt__config *c, kt__served *served) {
+    kt__served_info info;
+    kt_model *model;
+    kt_engine *engine;
+    kt_probe_result probed;
+    kt_error err;
+    kt__served_get_info(served, &info);
+    if (!info.loaded || info.gone) return false;
+    if (kt__served_use(served, NULL, &model, &engine, &err) != KT_OK) return false;
+    bool asks = kt__learner_table_unprobed(kt__served_learners(served), c, info.name, model,
+                                           &t->shared->log, &probed);
+    if (asks) ask_next(t, c, served, model, engine, &probed);
+    kt__served_done(served, engine);
+    return asks;
+}
+
+/* Nobody has used a model for a while. */
+static bool is_quiet(kt__trainer *t) {
+    kt__served_info info;
+    int64_t now_us = kt__now_us();
+    uint64_t n_submitted = submitted_in_all(t);
+    bool busy = n_submitted != t->n_submitted;
+    for (size_t i = 0; i < kt__models_count(t->shared->models) && !busy; i++) {
+        kt__served_get_info(kt__models_at(t->shared->models, i), &info);
+        busy = info.users > 0;
+    }
+    t->n_submitted = n_submitted;
+    if (busy) t->busy_us = now_us;
+    return now_us - t->busy_us >= PROBE_QUIET_US && now_us >= t->rest_until_us;
 }
 
 static void look_at_all(kt__work_item *item) {
     kt__trainer *t = (kt__trainer *)(void *)((char *)item - offsetof(kt__trainer, look));
     kt__settings *settings = kt__shared_settings(t->shared);
-    for (size_t i = 0; i < kt__models_count(t->shared->models); i++) {
-        if (!atomic_load(&t->shared->stopping))
-            look_at_model(t, settings->config, kt__models_at(t->shared->models, i));
-    }
+    const size_t n = kt__models_count(t->shared->models);
+    bool trains = false, quiet = is_quiet(t);
+    for (size_t i = 0; i < n && !atomic_load(&t->shared->stopping); i++)
+        trains |= look_at_model(t, settings->config, kt__models_at(t->shared->models, i));
+    for (size_t i = 0; i < n && quiet && !trains && !atomic_load(&t->shared->stopping); i++)
+        quiet = !probe_model(t, settings->config, kt__models_at(t->shared->models, i));
     kt__settings_drop(settings);
     atomic_store(&t->looked_us, kt__now_us());
     atomic_store(&t->looking, false);

@@ -28,8 +28,10 @@ struct kt__learner_table {
     pthread_mutex_t lock; /* also while one is opened: others wait for it */
     opened_learner *first;
     uint64_t n_used;
-    bool looked; /* for the model's verdict on notes, since the table was cleared */
+    /* of the model: looked up since the table was cleared */
+    bool looked, presumed, unmeasurable;
     kt__note_verdict verdict;
+    kt_probe_result probed;
     kt__learner_counts counts;
 };
 
@@ -53,7 +55,7 @@ void kt__learner_table_clear(kt__learner_table *table) {
         free_opened(o);
     }
     table->first = NULL;
-    table->looked = false;
+    table->looked = table->unmeasurable = false;
     pthread_mutex_unlock(&table->lock);
 }
 
@@ -177,25 +179,74 @@ void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner
     pthread_mutex_unlock(&table->lock);
 }
 
+/* The lock is held. Where it is looked up the log says what is so. */
+static void look_up_verdict(kt__learner_table *table, const kt__config *config,
+                            const char *model_name, const kt_model *model, kt__slog *log) {
+    char said[256];
+    if (table->looked) return;
+    table->looked = true;
+    table->verdict = kt__note_probe_read(config, model_name, model, &table->probed);
+    table->presumed = kt__note_presumed(model);
+    kt__note_verdict_say(table->verdict, table->presumed, &table->probed, said, sizeof said);
+    kt__slog_line(log, KT_LOG_INFO, "learning: %s: %s", model_name, said);
+}
+
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
                              const char *model_name, const kt_model *model, kt__slog *log) {
     kt__notes_setting setting = kt__learn_notes_of(config);
-    bool unknown = false;
     if (setting != KT__NOTES_AUTO) return setting == KT__NOTES_ON;
     pthread_mutex_lock(&table->lock);
-    if (!table->looked) {
-        table->verdict = kt__note_probe_read(config, model_name, model);
-        unknown = table->verdict == KT__NOTES_UNKNOWN;
-    }
-    table->looked = true;
-    bool use = table->verdict == KT__NOTES_USED;
+    look_up_verdict(table, config, model_name, model, log);
+    bool unknown = table->verdict == KT__NOTES_UNKNOWN;
+    bool use = unknown ? table->presumed : table->verdict == KT__NOTES_USED;
     pthread_mutex_unlock(&table->lock);
-    if (unknown)
-        kt__slog_line(log, KT_LOG_INFO,
-                      "corrections enter no prompts of \"%s\" as notes: `kentang learn probe` "
-                      "measures whether it uses them rightly, learning.notes = \"on\" does not ask",
-                      model_name);
     return use;
+}
+
+bool kt__learner_table_unprobed(kt__learner_table *table, const kt__config *config,
+                                const char *model_name, const kt_model *model, kt__slog *log,
+                                kt_probe_result *so_far) {
+    if (kt__learn_notes_of(config) != KT__NOTES_AUTO) return false;
+    pthread_mutex_lock(&table->lock);
+    look_up_verdict(table, config, model_name, model, log);
+    bool unknown = table->verdict == KT__NOTES_UNKNOWN && !table->unmeasurable;
+    *so_far = table->probed;
+    pthread_mutex_unlock(&table->lock);
+    return unknown;
+}
+
+void kt__learner_table_probed(kt__learner_table *table, const char *model_name,
+                              const kt_probe_result *result, kt__slog *log) {
+    char said[256];
+    pthread_mutex_lock(&table->lock);
+    table->probed = *result;
+    if (result->whole) table->verdict = result->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
+    kt__note_verdict_say(table->verdict, table->presumed, result, said, sizeof said);
+    pthread_mutex_unlock(&table->lock);
+    if (result->whole) kt__slog_line(log, KT_LOG_INFO, "learning: %s: %s", model_name, said);
+}
+
+void kt__learner_table_unmeasurable(kt__learner_table *table) {
+    pthread_mutex_lock(&table->lock);
+    table->unmeasurable = true;
+    pthread_mutex_unlock(&table->lock);
+}
+
+bool kt__learner_table_write_verdict(kt__learner_table *table, kt__buf *out) {
+    static const char *const words[] = {[KT__NOTES_UNKNOWN] = "measuring",
+                                        [KT__NOTES_USED] = "used",
+                                        [KT__NOTES_NOT_USED] = "not_used"};
+    pthread_mutex_lock(&table->lock);
+    const kt_probe_result p = table->probed;
+    kt__note_verdict verdict = table->verdict;
+    bool looked = table->looked, presumed = table->presumed;
+    pthread_mutex_unlock(&table->lock);
+    if (!looked) return false;
+    bool enters = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
+    (void)kt__buf_printf(
+        out, "\"verdict\":\"%s\",\"enters\":%s,\"asked\":%d,\"used\":%d,\"leaked\":%d",
+        words[verdict], enters ? "true" : "false", (int)p.n_asked, (int)p.n_used, (int)p.n_leaked);
+    return true;
 }
 
 void kt__learner_table_count_notes(kt__learner_table *table, size_t n) {

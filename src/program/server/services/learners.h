@@ -10,6 +10,7 @@
 #include <kentang.h>
 
 #include "setup/config.h"
+#include "setup/learn_config.h"
 #include "setup/namespaces.h"
 #include "setup/slog.h"
 
@@ -38,10 +39,21 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 /* Adds to the counts; status: how the learner's feedback ended. */
 void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
-/* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured,
- * looked up once until the table is cleared; where nobody measured it, the log then says so. */
+/* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured, else as is
+ * presumed of it; looked up once until the table is cleared, and then said in the log. */
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
                              const char *model_name, const kt_model *model, kt__slog *log);
+/* Whether it depends on a measurement that is not whole; so_far: what was counted. */
+bool kt__learner_table_unprobed(kt__learner_table *table, const kt__config *config,
+                                const char *model_name, const kt_model *model, kt__slog *log,
+                                kt_probe_result *so_far);
+/* More of it, or all, which the log says. */
+void kt__learner_table_probed(kt__learner_table *table, const char *model_name,
+                              const kt_probe_result *result, kt__slog *log);
+/* It cannot be measured: not tried again until the table is cleared. */
+void kt__learner_table_unmeasurable(kt__learner_table *table);
+/* What is known, as members of a JSON object; false: nobody asked since the table was cleared, nothing is written. */
+bool kt__learner_table_write_verdict(kt__learner_table *table, kt__buf *out);
 void kt__learner_table_count_notes(kt__learner_table *table, size_t n); /* of a prompt */
 void kt__learner_table_begin_training(kt__learner_table *table);
 /* status: how it ended, after us of wall time. */
