@@ -1,14 +1,16 @@
 #!/bin/sh
-# The libraries that kentang links, built static against musl from Debian's source packages: what one binary that runs
-# on any Linux needs. Nothing on this machine is changed but the packages that scripts/package installs.
-#   scripts/static_libs.sh x86_64|aarch64 DIR
+# The libraries that kentang links, built static from Debian's source packages: against musl what one binary that runs
+# on any Linux needs, and with mingw-w64 what kentang.exe needs (and its tests: cmocka). Nothing on this machine is
+# changed but the packages that scripts/package installs.
+#   scripts/static_libs.sh x86_64|aarch64|windows DIR
 # DIR then holds prefix/ (libraries, headers, pkg-config files), cc (the compiler to use), licences/ (NAME.copyright) and
 # versions (lines of NAME VERSION LICENCE).
 set -eu
-arch=${1:?usage: scripts/static_libs.sh x86_64|aarch64 DIR}
+arch=${1:?usage: scripts/static_libs.sh x86_64|aarch64|windows DIR}
 mkdir -p "${2:?usage: scripts/static_libs.sh ARCH DIR}"
 dir=$(cd "$2" && pwd)
 libraries="utf8proc jansson hwloc ncurses libedit libmicrohttpd"
+[ "$arch" != windows ] || libraries="utf8proc jansson hwloc libmicrohttpd curl cmocka"
 [ "$(cat "$dir/.complete" 2>/dev/null)" = "$libraries" ] && exit 0
 
 prefix=$dir/prefix
@@ -83,15 +85,21 @@ aarch64)
     write_cc "aarch64-linux-gnu-gcc -specs=$dir/musl.specs -static -mno-outline-atomics"
     host=aarch64-linux-musl
     ;;
-*) echo "static_libs.sh: $arch: x86_64 or aarch64" >&2; exit 2 ;;
+windows)
+    host=x86_64-w64-mingw32
+    write_cc $host-gcc-posix
+    export RC=$host-windres STRIP=$host-strip
+    tools=$host- windows_flags="-D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00" # printf as in C99; what Windows 10 has
+    ;;
+*) echo "static_libs.sh: $arch: x86_64, aarch64 or windows" >&2; exit 2 ;;
 esac
 
 # ---- the libraries ----
 
 apt_sources
 run_logged "apt-get update for sources" in_apt update
-export CC="$dir/cc" AR=ar RANLIB=ranlib PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig"
-export CFLAGS="-O2 -g0 -ffile-prefix-map=$dir=." CPPFLAGS="-I$prefix/include -I$prefix/include/ncurses" LDFLAGS="-L$prefix/lib"
+export CC="$dir/cc" AR="${tools:-}ar" RANLIB="${tools:-}ranlib" PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig"
+export CFLAGS="-O2 -g0 -ffile-prefix-map=$dir=." CPPFLAGS="-I$prefix/include -I$prefix/include/ncurses ${windows_flags:-}" LDFLAGS="-L$prefix/lib"
 jobs=$(nproc)
 
 # autotools NAME CONFIGURE-OPTIONS...
@@ -102,10 +110,20 @@ autotools() {
     (cd "$name"-*/ && run_logged "configuring $name" ./configure --host="$host" --prefix="$prefix" "$@" &&
         run_logged "building $name" make -j "$jobs" && run_logged "installing $name" make install)
 }
+# cmake_library NAME CMAKE-OPTIONS...
+cmake_library() {
+    name=$1
+    shift
+    (cd "$name"-*/ && run_logged "configuring $name" cmake -B build -DCMAKE_C_COMPILER="$CC" -DCMAKE_AR="$(command -v "$AR")" \
+        -DCMAKE_RANLIB="$(command -v "$RANLIB")" -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_C_FLAGS="$CFLAGS $CPPFLAGS" "$@" &&
+        run_logged "building $name" cmake --build build && run_logged "installing $name" cmake --install build)
+}
 licence_of() {
     case "$1" in
     utf8proc | jansson | musl | ncurses) echo MIT ;;
     hwloc | libedit) echo BSD-3-Clause ;;
+    curl) echo curl ;;
+    cmocka) echo Apache-2.0 ;;
     libmicrohttpd) echo LGPL-2.1-or-later ;;
     esac
 }
@@ -140,24 +158,47 @@ for name in $libraries; do
             autotools "$name" --disable-shared --enable-static --disable-examples
         ;;
     libmicrohttpd) autotools "$name" --disable-shared --enable-static --disable-https --disable-doc --disable-examples --disable-tools --disable-curl ;;
+    curl) # HTTP and the certificates that Windows trusts, nothing else
+        autotools "$name" --disable-shared --enable-static --with-schannel --disable-ldap --disable-ldaps --disable-rtsp --disable-dict \
+            --disable-telnet --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt \
+            --disable-ftp --disable-file --disable-manual --without-zlib --without-brotli --without-zstd --without-libidn2 \
+            --without-libpsl --without-nghttp2 --without-libssh2 --without-librtmp
+        ;;
+    cmocka)
+        cmake_library "$name" -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_RC_COMPILER="$RC"
+        find "$name"-*/build -name libcmocka-static.a -exec cp {} "$prefix/lib/libcmocka.a" \;
+        rm -f "$prefix/lib/libcmocka.dll.a" "$prefix/bin/cmocka.dll"
+        ;;
     esac
     : >"$dir/.built-$name"
 done
 
-# libcurl is looked for when a program needs it; a static binary cannot, and says so. Its headers name the calls.
-mkdir -p "$prefix/include/curl"
-cp /usr/include/*/curl/*.h "$prefix/include/curl/"
-printf 'Name: libcurl\nDescription: headers\nVersion: 7\nCflags: -I%s/include\n' "$prefix" >"$prefix/lib/pkgconfig/libcurl.pc"
+# libcurl is looked for when a program needs it; a static binary for Linux cannot, and says so. Its headers name the calls.
+if [ "$arch" != windows ]; then
+    mkdir -p "$prefix/include/curl"
+    cp /usr/include/*/curl/*.h "$prefix/include/curl/"
+    printf 'Name: libcurl\nDescription: headers\nVersion: 7\nCflags: -I%s/include\n' "$prefix" >"$prefix/lib/pkgconfig/libcurl.pc"
+fi
 
 case "$arch" in
 x86_64) cp /usr/share/doc/musl/copyright "$dir/licences/musl.copyright"; musl=$(dpkg-query -W -f '${Version}' musl) ;;
 aarch64) cp "$dir/musl/usr/share/doc/musl/copyright" "$dir/licences/musl.copyright"; musl=$(dpkg-deb -f "$dir"/musl-apt/musl_*.deb Version) ;;
+windows)
+    rm -f "$dir/licences/cmocka.copyright"
+    cp /usr/share/doc/mingw-w64-x86-64-dev/copyright "$dir/licences/mingw-w64.copyright" # its start files and winpthreads
+    cp /usr/share/doc/gcc-mingw-w64-x86-64-posix/copyright "$dir/licences/gcc.copyright" 2>/dev/null ||
+        cp /usr/share/doc/gcc-mingw-w64-base/copyright "$dir/licences/gcc.copyright" # libgcc, with its exception
+    ;;
 esac
 {
     for name in $libraries; do
+        [ "$name" != cmocka ] || continue # the tests' alone
         echo "$name $(dpkg-parsechangelog -l "$(echo "$dir/src/$name"-*/debian/changelog)" -S Version) $(licence_of "$name")"
     done
-    echo "musl $musl $(licence_of musl)"
+    case "$arch" in
+    windows) echo "mingw-w64 $(dpkg-query -W -f '${Version}' mingw-w64-x86-64-dev) ZPL-2.1" ;;
+    *) echo "musl $musl $(licence_of musl)" ;;
+    esac
 } >"$dir/versions"
 cat >"$dir/licences/README" <<'TEXT'
 The binary holds these libraries, linked static from Debian's source packages of the versions that sbom.spdx.json names.

@@ -31,6 +31,15 @@ const char *kt__files_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+/* Windows's calls say so, too: of "C:/" and "//server/". */
+#ifndef KT__PATH_HAS_DRIVE
+#define KT__PATH_HAS_DRIVE(path) false
+#endif
+
+bool kt__files_is_absolute(const char *path) {
+    return path[0] == '/' || KT__PATH_HAS_DRIVE(path);
+}
+
 static kt_status make_one(const char *path, kt_error *err) {
     if (mkdir(path, 0700) == 0 || errno == EEXIST || errno == EROFS || errno == EACCES)
         return KT_OK;

@@ -18,6 +18,8 @@ enum { KT__FILES_PATH_MAX = 4096 };
 kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error *err) KT_CHECKED;
 const char *
 kt__files_name(const char *path); /* what is after its last slash; all of it without one */
+/* From the root of the file system, whatever the working folder is. */
+bool kt__files_is_absolute(const char *path);
 /* mkdir -p, mode 0700 */
 kt_status kt__files_make_dir(const char *dir, kt_error *err) KT_CHECKED;
 /* What is renamed or made in a folder is certain only once the folder is on disk. */

@@ -98,7 +98,7 @@ int64_t kt__chat_now_local(void) {
     time_t now = time(NULL);
     struct tm local;
     if (!localtime_r(&now, &local)) return (int64_t)now;
-    return (int64_t)now + local.tm_gmtoff;
+    return (int64_t)timegm(&local);
 }
 
 /* ---- messages as template values ---- */

@@ -8,8 +8,11 @@
 #if defined(__x86_64__) || defined(__i386__)
 
 #include <cpuid.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 typedef struct cpuid_regs {
     uint32_t eax, ebx, ecx, edx;

@@ -20,14 +20,19 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 enum {
     CACHE_LINE = 128, /* two lines: the prefetcher of many processors fetches pairs */
@@ -100,6 +105,18 @@ static void cpu_pause(void) {
 #endif
 }
 
+#ifdef _WIN32
+/* All who wait for a word wake: who has no work goes back to sleep. */
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t groups) {
+    (void)groups;
+    (void)WaitOnAddress(word, &value, sizeof value, INFINITE);
+}
+
+static void futex_wake(_Atomic uint32_t *word, uint32_t groups) {
+    (void)groups;
+    WakeByAddressAll((void *)word);
+}
+#else
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t groups) {
     /* EAGAIN, EINTR and stray wake-ups look alike to callers: they check their condition again. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, groups);
@@ -108,6 +125,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t groups) 
 static void futex_wake(_Atomic uint32_t *word, uint32_t groups) {
     syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, groups);
 }
+#endif
 
 /* Watches *word until it differs from value (true) or the clock passes deadline_ns (false). */
 static bool spin_for_change(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns) {

@@ -132,8 +132,10 @@ static void read_topology(hwloc_topology_t topology, kt__topology *out) {
 void kt__topology_detect(kt__topology *out) {
     memset(out, 0, sizeof *out);
     detect_by_sysconf(out);
+#ifdef __linux__
     /* Without this folder (in some containers) hwloc finds nothing more, and says so on stderr. */
     if (access("/sys/devices/system/cpu/cpu0/topology", R_OK) != 0) return;
+#endif
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return;
     topology_configure(topology);

@@ -76,7 +76,8 @@ static bool not_cancelled(const training_run *r) {
 /* Until the answers of now may be over: there is nothing to look at before, but whether it is
  * cancelled. */
 static void rest_until(int64_t at_us) {
-    const struct timespec at = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
+    const struct timespec at = {.tv_sec = at_us / 1000000,
+                                .tv_nsec = (long)(at_us % 1000000) * 1000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) continue;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "setup/made.h"
 #include "setup/model_name.h"
 #include "term/cli.h"
@@ -30,7 +31,7 @@ static const kt__opt table[] = {
 static char *whole_path(const char *from, const char *path) {
     char joined[MAX_PATH];
     const char *slash = strrchr(from, '/');
-    int dir = path[0] == '/' || !slash ? 0 : (int)(slash - from) + 1;
+    int dir = kt__files_is_absolute(path) || !slash ? 0 : (int)(slash - from) + 1;
     int n = snprintf(joined, sizeof joined, "%.*s%s", dir, from, path);
     char *real = n > 0 && n < MAX_PATH ? realpath(joined, NULL) : NULL;
     char *own = real ? kt__strdup(real) : NULL;

@@ -24,7 +24,7 @@ typedef struct vector_output {
     const char *path; /* NULL: standard output */
     vector_format format;
     size_t n_cols, n_rows;
-    long begin; /* of the file, for NPY */
+    off_t begin; /* of the file, for NPY */
 } vector_output;
 
 static kt_status fail_write(const vector_output *out, kt_error *err) {
@@ -47,8 +47,8 @@ static bool write_npy_header(vector_output *out) {
 }
 
 static kt_status begin_npy(vector_output *out, kt_error *err) {
-    out->begin = ftell(out->file);
-    if (out->begin < 0 || fseek(out->file, out->begin, SEEK_SET) != 0)
+    out->begin = ftello(out->file);
+    if (out->begin < 0 || fseeko(out->file, out->begin, SEEK_SET) != 0)
         return kt__fail(err, KT_E_ARG,
                         "a NumPy array says at its begin how many rows it has, which is known at "
                         "the end: write it to a file (--output FILE)");
@@ -88,8 +88,8 @@ static kt_status append_vector(vector_output *out, const float *row, kt_error *e
 static kt_status finish_output(vector_output *out, kt_error *err) {
     bool ok = true;
     if (out->format == FORMAT_NPY)
-        ok = fseek(out->file, out->begin, SEEK_SET) == 0 && write_npy_header(out) &&
-             fseek(out->file, 0, SEEK_END) == 0;
+        ok = fseeko(out->file, out->begin, SEEK_SET) == 0 && write_npy_header(out) &&
+             fseeko(out->file, 0, SEEK_END) == 0;
     return ok && fflush(out->file) == 0 ? KT_OK : fail_write(out, err);
 }
 

@@ -223,10 +223,10 @@ enum { MAX_PINS = 64 << 20 };
 
 static bool usual_path(char *out, size_t size) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int n = state && *state == '/'
+    int n = state && kt__files_is_absolute(state)
                 ? snprintf(out, size, "%s/kentang/mcp-pins.json", state)
                 : snprintf(out, size, "%s/.local/state/kentang/mcp-pins.json", home ? home : "");
-    return n > 0 && (size_t)n < size && *out == '/';
+    return n > 0 && (size_t)n < size && kt__files_is_absolute(out);
 }
 
 static kt_status read_pins(const char *text, size_t len, kt__mcp_pins *out, kt_error *err) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/nearest.h"
 
 static const kt__setting settings[] = {
@@ -122,7 +123,7 @@ kt_status kt__config_copy_path(kt__config *c, const char *path, const char **out
     const char *home = getenv("HOME");
     char whole[4096];
     if (path[0] != '~') return kt__config_copy_text(c, path, strlen(path), out, err);
-    if ((path[1] && path[1] != '/') || !home || home[0] != '/')
+    if ((path[1] && path[1] != '/') || !home || !kt__files_is_absolute(home))
         return kt__fail_at(
             err, KT_E_ARG, from, UINT64_MAX,
             "%s: %.80s: %s; write the whole path, or ./~ for a file of that name", from, path,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "store/file_choice.h"
 #include "store/go_template.h"
@@ -180,7 +181,7 @@ kt_status kt__made_find(const kt__store *store, const char *name, kt__modelfile 
     const kt__shelf_model *model = NULL;
     *found = false;
     kt__modelfile_init(file);
-    if (name[0] == '/' || name[0] == '.') return KT_OK;
+    if (kt__files_is_absolute(name) || name[0] == '.') return KT_OK;
     kt_status status = kt__store_shelf(store, &shelf, err);
     if (status != KT_OK && !shelf.n) { /* no folder: nothing was created */
         kt__shelf_close(&shelf);
@@ -248,7 +249,7 @@ static kt_status settle_from(const kt__shelf *shelf, kt__modelfile *file, kt_err
         return kt__fail(err, KT_E_ARG,
                         "FROM is missing: it names the model whose weights these are");
     if (!strcmp(from, KT__MADE_DEMO)) return KT_OK;
-    if (from[0] == '/')
+    if (kt__files_is_absolute(from))
         return access(from, R_OK) == 0 ? KT_OK
                                        : kt__fail(err, KT_E_ARG, "FROM: no file %.200s", from);
     if (kt__made_name(from, own, sizeof own, &ignored) == KT_OK) model = named_exactly(shelf, own);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/nearest.h"
 #include "setup/made.h"
 #include "term/progress.h"
@@ -174,7 +175,7 @@ static kt_status load_in_form(const kt__config *config, const char *load_in, cha
 
 /* A file, or what can be nothing else: opening it says what is wrong with it. */
 static bool is_path(const char *name) {
-    return name[0] == '/' || name[0] == '.' || access(name, F_OK) == 0;
+    return kt__files_is_absolute(name) || name[0] == '.' || access(name, F_OK) == 0;
 }
 
 /* The weights of a created model are another one's; those inside the program have no path. */
@@ -183,7 +184,7 @@ static kt_status find_base(const kt__store *store, const kt__modelfile *file, ch
     const char *from = kt__modelfile_get(file, KT__MODELFILE_FROM);
     if (!from) return kt__fail(err, KT_E_FORMAT, "a modelfile without FROM");
     if (!strcmp(from, KT__MADE_DEMO)) return KT_OK;
-    if (from[0] != '/') return find_on_shelf(store, from, true, path, err);
+    if (!kt__files_is_absolute(from)) return find_on_shelf(store, from, true, path, err);
     *path = kt__strdup(from);
     return *path ? KT_OK : kt__fail_nomem(err, "a path", strlen(from));
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "host/host.h"
 #include "term/options.h"
 
@@ -50,9 +51,9 @@ static void describe_machine(char *out, size_t size) {
 static bool config_home(char *out, size_t size) {
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int n = -1;
-    if (xdg && xdg[0] == '/') {
+    if (xdg && kt__files_is_absolute(xdg)) {
         n = snprintf(out, size, "%s", xdg);
-    } else if (home && home[0] == '/') {
+    } else if (home && kt__files_is_absolute(home)) {
         n = snprintf(out, size, "%s/.config", home);
     }
     return n > 0 && (size_t)n < size;

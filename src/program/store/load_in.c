@@ -171,9 +171,9 @@ static bool copies_dir(const kt__load_in *load, char *out, size_t size) {
     int n = -1;
     if (load->dir)
         n = snprintf(out, size, "%s", load->dir);
-    else if (xdg && xdg[0] == '/')
+    else if (xdg && kt__files_is_absolute(xdg))
         n = snprintf(out, size, "%s/kentang/load-in", xdg);
-    else if (home && home[0] == '/')
+    else if (home && kt__files_is_absolute(home))
         n = snprintf(out, size, "%s/.cache/kentang/load-in", home);
     return n > 0 && (size_t)n < size;
 }

@@ -48,9 +48,9 @@ static bool home_path(const char *variable, const char *below, const char *rest,
                       size_t size) {
     const char *xdg = getenv(variable), *home = getenv("HOME");
     int n = -1;
-    if (xdg && xdg[0] == '/')
+    if (xdg && kt__files_is_absolute(xdg))
         n = snprintf(out, size, "%s/%s", xdg, rest);
-    else if (home && home[0] == '/')
+    else if (home && kt__files_is_absolute(home))
         n = snprintf(out, size, "%s/%s/%s", home, below, rest);
     return n > 0 && (size_t)n < size;
 }

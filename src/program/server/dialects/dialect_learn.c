@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "dialects/dialects.h"
 #include "jobs/trainer.h"
@@ -50,7 +51,7 @@ static kt_status check_learning(kt__job *job, kt_error *err) {
 static kt_status blame_place(kt__job *job, kt_status status, const kt_error *err) {
     if (status == KT_E_STATE) job->answer.error_status = 409;
     if (status == KT_E_FORMAT) job->answer.error_status = 500;
-    if (status == KT_E_BUSY && err->where[0] == '/') job->answer.error_status = 503;
+    if (status == KT_E_BUSY && kt__files_is_absolute(err->where)) job->answer.error_status = 503;
     return status;
 }
 

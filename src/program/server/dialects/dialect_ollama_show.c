@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "dialects/dialects.h"
 #include "services/model_facts.h"
@@ -104,7 +105,7 @@ static void hide_paths(kt__modelfile *file) {
         kt__modelfile_line *line = &file->lines[i];
         const char *slash = strrchr(line->value, '/');
         bool names_file = line->kind == KT__MODELFILE_FROM || line->kind == KT__MODELFILE_ADAPTER;
-        if (names_file && line->value[0] == '/' && slash) line->value = slash + 1;
+        if (names_file && kt__files_is_absolute(line->value) && slash) line->value = slash + 1;
     }
 }
 

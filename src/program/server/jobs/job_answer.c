@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "jobs/job.h"
 
 /* ---- the account ---- */
@@ -113,13 +114,13 @@ static void hide_paths(kt__job *job, kt_error *err) {
     const kt__config *config = job->request.settings->config;
     kt_model_info info = {0};
     if (job->model.engine) kt_model_get_info(job->model.loaded, &info);
-    if (info.path && info.path[0] == '/')
+    if (info.path && kt__files_is_absolute(info.path))
         replace_all(err, info.path, kt__served_name(job->model.served));
-    if (config->learn_dir && config->learn_dir[0] == '/')
+    if (config->learn_dir && kt__files_is_absolute(config->learn_dir))
         replace_all(err, config->learn_dir, "learned");
     bool of_files = err->code == KT_E_IO || err->code == KT_E_FORMAT || err->code == KT_E_BUSY ||
                     err->code == KT_E_STATE;
-    if (err->where[0] == '/' && of_files) err->where[0] = '\0';
+    if (kt__files_is_absolute(err->where) && of_files) err->where[0] = '\0';
     if (!strcmp(whole.message, err->message) && !strcmp(whole.where, err->where)) return;
     kt__slog_line(&job->shared->log, KT_LOG_ERROR, "request %s: %s (%s)", job->id, whole.message,
                   whole.where);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/files.h"
+
 /* A stretch of a name. */
 typedef struct name_part {
     const char *s;
@@ -90,7 +92,7 @@ bool kt__asked_name_fits(const char *asked_text, const char *path) {
     size_t at = last_part(asked), base = last_part(have);
     name_part name = {asked.s + at, asked.len - at}, file = {have.s + base, have.len - base};
     name_part folder = base > 1 ? (name_part){have.s, base - 1} : (name_part){have.s, 0};
-    if (asked.s[0] == '/' || asked.len == 0) return false; /* no client names a file */
+    if (asked.len == 0 || kt__files_is_absolute(asked.s)) return false; /* no client names a file */
     if (fits_part(name, file)) return true;
     return fits_part(asked, last_two(have)) || (at > 0 && fits_part(asked, last_two(folder)));
 }

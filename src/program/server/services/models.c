@@ -73,7 +73,7 @@ struct kt__models {
  */
 static int threads_max(const kt__config *c) {
     bool tuned = c->use_tuned && !c->threads && !c->threads_batch;
-    long n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
+    int64_t n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
     return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/thread.h"
 #include "setup/model_name.h"
 #include "store/hub.h"
@@ -55,7 +56,7 @@ static kt_status serve_pulled(kt__pulls *p, const char *path, char *name, size_t
 
 /* What a client may read of an error: those that name no file of this machine. */
 static const char *public_reason(const kt_error *err) {
-    bool named = err->where[0] == '/' || strstr(err->message, " /") != NULL;
+    bool named = kt__files_is_absolute(err->where) || strstr(err->message, " /") != NULL;
     return named ? "it could not be fetched: the server's log says why" : err->message;
 }
 

@@ -312,7 +312,7 @@ static void on_daemon_log(void *user, const char *fmt, va_list args) {
 
 static kt_status start_daemon(kt__http *http, kt_error *err) {
     const kt__config *c = http->shared->start;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+    unsigned flags = MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                      MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, http->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
@@ -321,8 +321,8 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
     bool latency = kt__sched_latency_begin(); /* the daemon's thread inherits it */
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_daemon_log, http,
-        MHD_OPTION_LISTEN_SOCKET, http->at.fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-        MHD_OPTION_NOTIFY_CONNECTION, kt__http_peers_notify, &http->peers,
+        MHD_OPTION_LISTEN_SOCKET, (MHD_socket)http->at.fd, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, kt__http_peers_notify, &http->peers,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)http->shared->connections + KT__HTTP_SPARE_CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
@@ -413,7 +413,7 @@ static void let_rest_in(int listener) {
 static void stop_accepting(kt__http *http) {
     if (!http->daemon) return;
     if (http->own_socket) let_rest_in(http->at.fd); /* else who passed it keeps them */
-    int fd = MHD_quiesce_daemon(http->daemon);
+    int fd = (int)MHD_quiesce_daemon(http->daemon);
     if (fd >= 0) close(fd);
     http->at.fd = -1;
 }

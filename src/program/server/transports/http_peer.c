@@ -171,7 +171,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     kt__http_peer *p = kt__calloc(1, sizeof *p);
     *context = p;
     if (!p) return; /* requests on it are refused */
-    p->watch = (kt__watch){on_hangup, info ? info->connect_fd : -1};
+    p->watch = (kt__watch){on_hangup, info ? (int)info->connect_fd : -1};
     p->task.run = free_peer;
     p->home = peers;
     p->fresh = true;

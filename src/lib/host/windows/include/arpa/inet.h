@@ -1,0 +1,2 @@
+/* As <sys/socket.h>. */
+#include <sys/socket.h>

@@ -1,0 +1,2 @@
+/* Of renameat2. */
+#define RENAME_NOREPLACE 1
