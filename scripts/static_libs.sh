@@ -203,6 +203,6 @@ esac
 cat >"$dir/licences/README" <<'TEXT'
 The binary holds these libraries, linked static from Debian's source packages of the versions that sbom.spdx.json names.
 libmicrohttpd is under the LGPL 2.1: to link the binary with another version of it, change scripts/static_libs.sh of
-kentang's source and run scripts/package --static.
+kentang's source and run scripts/package --static (for Windows: --windows).
 TEXT
 echo "$libraries" >"$dir/.complete"

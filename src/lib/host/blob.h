@@ -1,5 +1,5 @@
 /* Files inside a program, for assembler: KT__BLOB(symbol, path) makes the read-only bytes from `symbol` up to
- * `symbol`_end, and a zero byte behind them. KT__BLOB_END comes last. Windows's object files know no types and
+ * `symbol`_end, and a zero byte after them. KT__BLOB_END comes last. Windows's object files know no types and
  * sizes of symbols, and hide what is not exported. */
 /* clang-format off */
 #ifdef _WIN32

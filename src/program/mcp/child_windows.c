@@ -46,7 +46,7 @@ static bool is_program(const char *path, const char *extension, char *out, size_
     return n > 0 && (size_t)n < size && access(out, X_OK) == 0;
 }
 
-/* By its whole name, or with .exe behind it. Scripts of cmd.exe read their arguments otherwise than programs do, so
+/* By its whole name, or with .exe added. Scripts of cmd.exe read their arguments otherwise than programs do, so
  * they are not started. */
 static bool find_in(const char *path, char *out, size_t size) {
     size_t n = strlen(path);

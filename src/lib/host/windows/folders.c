@@ -7,7 +7,7 @@
 #include <linux/openat2.h>
 #include <sys/random.h>
 
-/* The path of an open folder with name behind it, for free; NULL with errno. */
+/* The path of an open folder followed by name, for free; NULL with errno. */
 static char *path_at(int folder, const char *name) {
     wchar_t wide[32768];
     bool whole = name[0] == '/' || name[0] == '\\' || (name[0] && name[1] == ':');

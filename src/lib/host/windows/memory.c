@@ -79,7 +79,7 @@ int kt__win_munlock(const void *p, size_t n) {
 /* ---- aligned memory ---- */
 
 /* The C library's free does not take what its aligned allocation gives: which pointers those are is kept in a
- * table. All of them are multiples of ALIGN, so that most others are told apart without it. */
+ * table. All of them are multiples of ALIGN, so that most others need no look at it. */
 enum { ALIGN = 64, FEWEST = 256 };
 
 static SRWLOCK aligned_lock = SRWLOCK_INIT;
@@ -90,7 +90,7 @@ static size_t place_of_pointer(const void *p) {
     return (size_t)((uintptr_t)p / ALIGN * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n_places - 1);
 }
 
-static void insert(void *p) {
+static void insert_aligned(void *p) {
     size_t at = place_of_pointer(p);
     while (aligned[at]) at = (at + 1) & (n_places - 1);
     aligned[at] = p;
@@ -108,7 +108,7 @@ static bool make_room(void) {
     n_places = n_more;
     n_aligned = 0;
     for (size_t i = 0; i < n_old; i++)
-        if (old[i]) insert(old[i]);
+        if (old[i]) insert_aligned(old[i]);
 #undef free
     free(old);
     return true;
@@ -119,7 +119,7 @@ int kt__win_memalign(void **out, size_t align, size_t n) {
     if (!p) return ENOMEM;
     AcquireSRWLockExclusive(&aligned_lock);
     bool kept = make_room();
-    if (kept) insert(p);
+    if (kept) insert_aligned(p);
     ReleaseSRWLockExclusive(&aligned_lock);
     if (!kept) _aligned_free(p);
     *out = kept ? p : NULL;

@@ -17,13 +17,13 @@ char *kt__win_narrow(const wchar_t *text) {
     return out;
 }
 
-static bool begins(const char *path, const char *with) {
+static bool begins_with(const char *path, const char *with) {
     size_t n = strlen(with);
     return !strncmp(path, with, n) && (!path[n] || path[n] == '/');
 }
 
 /* \\?\ and the whole path: longer ones than MAX_PATH are understood so. */
-static wchar_t *lengthen(wchar_t *path) {
+static wchar_t *lengthen_path(wchar_t *path) {
     DWORD n = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *out = n ? malloc((n + 8) * sizeof *out) : NULL;
     if (!out) return path;
@@ -38,16 +38,16 @@ static wchar_t *lengthen(wchar_t *path) {
 }
 
 wchar_t *kt__win_path(const char *path) {
-    if (begins(path, "/proc") || begins(path, "/sys") || !*path) {
+    if (begins_with(path, "/proc") || begins_with(path, "/sys") || !*path) {
         errno = ENOENT;
         return NULL;
     }
     if (!strcmp(path, "/dev/null")) return kt__win_wide("NUL");
-    if (begins(path, "/dev")) {
+    if (begins_with(path, "/dev")) {
         errno = ENOENT;
         return NULL;
     }
-    const char *temp = begins(path, "/tmp") ? getenv("TEMP") : NULL;
+    const char *temp = begins_with(path, "/tmp") ? getenv("TEMP") : NULL;
     char *moved = NULL;
     if (temp) {
         moved = malloc(strlen(temp) + strlen(path));
@@ -61,7 +61,7 @@ wchar_t *kt__win_path(const char *path) {
     if (!wide) return NULL;
     for (wchar_t *c = wide; *c; c++)
         if (*c == L'/') *c = L'\\';
-    return wcslen(wide) < 240 || !wcsncmp(wide, L"\\\\?\\", 4) ? wide : lengthen(wide);
+    return wcslen(wide) < 240 || !wcsncmp(wide, L"\\\\?\\", 4) ? wide : lengthen_path(wide);
 }
 
 int kt__win_fail_code(unsigned long code) {

@@ -93,7 +93,7 @@ enum { MOST_QUEUES = 64, HANGUP_LOOK_MS = 50 };
 typedef struct watched {
     int fd;
     uint32_t events;
-    bool told; /* its end, of one that is to be told once */
+    bool reported; /* its end, of one that is to be reported once */
     struct epoll_event event;
 } watched;
 
@@ -193,7 +193,7 @@ int kt__win_epoll_ctl(int queue_fd, int what, int fd, struct epoll_event *event)
     } else if (w) {
         w->events = event->events;
         w->event = *event;
-        w->told = false;
+        w->reported = false;
     }
     LeaveCriticalSection(&q->lock);
     (void)send((SOCKET)q->wake, &byte, 1, 0); /* who waits takes it into account */
@@ -224,9 +224,9 @@ static int tell_ends(queue *q, struct epoll_event *events, int max) {
     q->looked_ms = now;
     for (size_t i = 0; i < q->n && n < max; i++) {
         watched *w = &q->list[i];
-        uint32_t what = is_end_only(w) && !w->told ? look_for_end(w->fd) : 0;
+        uint32_t what = is_end_only(w) && !w->reported ? look_for_end(w->fd) : 0;
         if (!what) continue;
-        w->told = true;
+        w->reported = true;
         events[n] = w->event;
         events[n++].events = what;
     }
@@ -242,21 +242,21 @@ static uint32_t epoll_events_of(short revents) {
     return out;
 }
 
-static void drain(int fd) {
+static void drain_socket(int fd) {
     char bytes[64];
     while (recv((SOCKET)fd, bytes, sizeof bytes, 0) > 0) {
     }
 }
 
 /* The queue's own socket first, then what is watched for more than its end. */
-static ULONG gather(queue *q, WSAPOLLFD *fds, bool *any_end) {
+static ULONG gather_fds(queue *q, WSAPOLLFD *fds, bool *any_end) {
     ULONG n = 0;
     *any_end = false;
     fds[n++] = (WSAPOLLFD){.fd = (SOCKET)q->wake, .events = POLLIN};
     for (size_t i = 0; i < q->n && n < MOST_POLLED; i++) {
         const watched *w = &q->list[i];
         if (is_end_only(w)) {
-            *any_end |= !w->told;
+            *any_end |= !w->reported;
             continue;
         }
         short events = (short)((w->events & EPOLLIN ? POLLIN : 0) |
@@ -273,11 +273,11 @@ int kt__win_epoll_wait(int queue_fd, struct epoll_event *events, int max, int ti
     int n = 0;
     if (!fds) return -1;
     EnterCriticalSection(&q->lock);
-    ULONG n_fds = gather(q, fds, &any_end);
+    ULONG n_fds = gather_fds(q, fds, &any_end);
     LeaveCriticalSection(&q->lock);
     if (any_end && (timeout_ms < 0 || timeout_ms > HANGUP_LOOK_MS)) timeout_ms = HANGUP_LOOK_MS;
     int ready = WSAPoll(fds, n_fds, timeout_ms);
-    if (fds[0].revents) drain(q->wake);
+    if (fds[0].revents) drain_socket(q->wake);
     EnterCriticalSection(&q->lock);
     for (ULONG i = 1; i < n_fds && n < max && ready > 0; i++) {
         watched *w = fds[i].revents ? find_watched(q, (int)fds[i].fd) : NULL;

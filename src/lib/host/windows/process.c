@@ -171,12 +171,12 @@ int kt__win_kill(int pid, int number) {
 }
 
 int kt__win_geteuid(void) {
-    return 1000; /* one user: whose files these are is not told by numbers */
+    return 1000; /* one user: whose files these are no number says */
 }
 
 /* ---- what the machine has ---- */
 
-static long processors(void) {
+static long count_processors(void) {
     return (long)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
 }
 
@@ -186,7 +186,7 @@ long kt__win_sysconf(int what) {
     GetSystemInfo(&info);
     switch (what) {
     case _SC_PAGESIZE: return (long)info.dwPageSize;
-    case _SC_NPROCESSORS_ONLN: return processors();
+    case _SC_NPROCESSORS_ONLN: return count_processors();
     case _SC_CLK_TCK: return 100;
     default: break;
     }
@@ -254,7 +254,7 @@ int kt__win_getaffinity(int pid, size_t size, cpu_set_t *out) {
     (void)pid;
     memset(out, 0, size);
     if (!GetProcessAffinityMask(GetCurrentProcess(), &process, &system)) return kt__win_fail();
-    /* the thread's own is told by setting one */
+    /* setting one says the thread's own */
     DWORD_PTR own = SetThreadAffinityMask(GetCurrentThread(), process);
     if (own) (void)SetThreadAffinityMask(GetCurrentThread(), own);
     out->bits[0] = own ? own : process;

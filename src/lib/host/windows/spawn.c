@@ -6,7 +6,7 @@ typedef struct text {
     size_t n, room;
 } text;
 
-static bool put(text *t, wchar_t c) {
+static bool put_char(text *t, wchar_t c) {
     if (t->n == t->room) {
         size_t room = t->room ? 2 * t->room : 256;
         wchar_t *data = realloc(t->data, room * sizeof *data);
@@ -20,23 +20,23 @@ static bool put(text *t, wchar_t c) {
 
 static bool put_times(text *t, wchar_t c, size_t n) {
     for (; n; n--)
-        if (!put(t, c)) return false;
+        if (!put_char(t, c)) return false;
     return true;
 }
 
 /* So that CommandLineToArgvW, and the C library of what is started, read the same words again. */
 static bool put_word(text *t, const wchar_t *word) {
-    bool ok = put(t, L'"');
+    bool ok = put_char(t, L'"');
     for (; ok && *word; word++) {
         size_t slashes = 0;
         while (*word == L'\\') slashes++, word++;
         bool quote = !*word || *word == L'"';
         ok = put_times(t, L'\\', quote ? 2 * slashes : slashes);
         if (!*word) break;
-        if (*word == L'"') ok = ok && put(t, L'\\');
-        ok = ok && put(t, *word);
+        if (*word == L'"') ok = ok && put_char(t, L'\\');
+        ok = ok && put_char(t, *word);
     }
-    return ok && put(t, L'"');
+    return ok && put_char(t, L'"');
 }
 
 static wchar_t *make_line(char *const *argv) {
@@ -44,10 +44,10 @@ static wchar_t *make_line(char *const *argv) {
     bool ok = true;
     for (size_t i = 0; argv[i] && ok; i++) {
         wchar_t *word = kt__win_wide(argv[i]);
-        ok = word && (!i || put(&line, L' ')) && put_word(&line, word);
+        ok = word && (!i || put_char(&line, L' ')) && put_word(&line, word);
         free(word);
     }
-    if (ok && put(&line, L'\0')) return line.data;
+    if (ok && put_char(&line, L'\0')) return line.data;
     free(line.data);
     return NULL;
 }
@@ -57,11 +57,11 @@ static wchar_t *make_block(char *const *env) {
     bool ok = true;
     for (size_t i = 0; env[i] && ok; i++) {
         wchar_t *entry = kt__win_wide(env[i]);
-        for (const wchar_t *c = entry; ok && c && *c; c++) ok = put(&block, *c);
-        ok = ok && entry && put(&block, L'\0');
+        for (const wchar_t *c = entry; ok && c && *c; c++) ok = put_char(&block, *c);
+        ok = ok && entry && put_char(&block, L'\0');
         free(entry);
     }
-    ok = ok && (block.n || put(&block, L'\0')) && put(&block, L'\0');
+    ok = ok && (block.n || put_char(&block, L'\0')) && put_char(&block, L'\0');
     if (ok) return block.data;
     free(block.data);
     return NULL;
@@ -108,7 +108,7 @@ static bool inherit_ends(start *s, const int fds[3]) {
                                      s->ends, sizeof s->ends, NULL, NULL);
 }
 
-static int create(start *s, HANDLE job, kt__win_process *out) {
+static int create_process(start *s, HANDLE job, kt__win_process *out) {
     PROCESS_INFORMATION made;
     DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT |
                   EXTENDED_STARTUPINFO_PRESENT;
@@ -136,7 +136,7 @@ int kt__win_spawn(const char *program, char *const *argv, char *const *env, cons
     s.cwd = cwd ? kt__win_path(cwd) : NULL;
     int rc = ENOMEM;
     if (job && s.program && s.line && (s.block || !env) && (s.cwd || !cwd) && inherit_ends(&s, fds))
-        rc = create(&s, job, out);
+        rc = create_process(&s, job, out);
     if (rc && job) CloseHandle(job);
     for (int i = 0; i < 3; i++)
         if (s.ends[i]) CloseHandle(s.ends[i]);

@@ -83,29 +83,3 @@ int main(int argc, char **argv) {
     char **utf8 = read_arguments(&n);
     return utf8 ? kt__win_program_main(n, utf8) : kt__win_program_main(argc, argv);
 }
-
-/* ---- the keyboard ---- */
-
-/* A line as the console edits it; Ctrl-Z at its start ends the input. What does not fit stays for the next
- * call. */
-ssize_t kt__win_read_console(void *data, size_t n) {
-    static char kept[16384];
-    static size_t at, len;
-    wchar_t wide[4096];
-    DWORD got = 0;
-    if (at == len) {
-        at = len = 0;
-        SetLastError(0);
-        if (!ReadConsoleW(GetStdHandle(STD_INPUT_HANDLE), wide, 4096, &got, NULL))
-            return kt__win_fail();
-        if (!got && GetLastError() == ERROR_OPERATION_ABORTED) return kt__win_fail(); /* Ctrl-C */
-        if (got && wide[0] == 26) return 0;
-        len = (size_t)WideCharToMultiByte(CP_UTF8, 0, wide, (int)got, kept, sizeof kept, NULL,
-                                          NULL);
-        if (len >= 2 && kept[len - 2] == '\r' && kept[len - 1] == '\n') kept[--len - 1] = '\n';
-    }
-    size_t some = len - at < n ? len - at : n;
-    memcpy(data, kept + at, some);
-    at += some;
-    return (ssize_t)some;
-}

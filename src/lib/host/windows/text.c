@@ -184,7 +184,7 @@ size_t kt__win_strftime(char *out, size_t size, const char *format, const struct
 
 /* ---- patterns ---- */
 
-/* After '[': whether c is one of them; *end: behind the ']'. NULL: there is none. */
+/* After '[': whether c is one of them; *end: after the ']'. NULL: there is none. */
 static const char *match_set(const char *p, char c, bool *is_in) {
     bool negated = *p == '!' || *p == '^', found = false;
     const char *begin = p += negated;

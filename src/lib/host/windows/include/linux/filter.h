@@ -1,4 +1,4 @@
-/* Socket filters, which Windows has not: setting one fails. */
+/* Socket filters, which Windows does not have: setting one fails. */
 #ifndef KT_HOST_WINDOWS_FILTER_H
 #define KT_HOST_WINDOWS_FILTER_H
 #include <stdint.h>
