@@ -2,7 +2,7 @@
 # Checks the include graph of src/: no circle of modules (X.c with X.h), also through .inc and .def files, and no arrow from a
 # room to one that it may not include. The table is scripts/rooms.txt. With --objects also that no two objects of a build use
 # each other's functions and tables, whatever they include: what a header, a macro or a table of functions hides from the
-# first check. Prints each violation; exit 1 if any.
+# first check. Files outside of host and term may not ask for the system. Prints each violation; exit 1 if any.
 #   --graph          prints the graph instead, one arrow a line
 #   --objects BUILD  the symbols of a finished build's objects
 #   --root DIR       another tree
@@ -36,6 +36,12 @@ case $mode in
 calls) objects | xargs nm -A -P -g | awk -v mode=calls -f "$awk_program" scripts/rooms.txt - ;;
 graph) # shellcheck disable=SC2086
     awk -v mode=graph -f "$awk_program" scripts/rooms.txt $list | LC_ALL=C sort ;;
-*) # shellcheck disable=SC2086
+*)
+    # which system a file is compiled for is host's and term's to ask (docs/decisions/source.md)
+    if grep -nE '_WIN32|_WIN64|__MINGW|__CYGWIN' $(printf '%s\n' "$list" | grep -vE '^src/(lib/host|program/term)/'); then
+        echo "the lines above ask for the system: a file X_windows.c takes the place of X.c there" >&2
+        exit 1
+    fi
+    # shellcheck disable=SC2086
     awk -v mode=check -f "$awk_program" scripts/rooms.txt $list ;;
 esac

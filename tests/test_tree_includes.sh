@@ -99,6 +99,10 @@ file lib/attic/tool.c high/types.h
 echo 'room attic: high' >>"$tree/scripts/rooms.txt"
 refuses "a library that needs the program" "attic is of the library, and high of the program"
 
+new_tree
+echo '#ifdef _WIN32' >>"$tree/src/program/high/house.c"
+refuses "a file that asks for the system" "house.c:4:#ifdef _WIN32"
+
 # Objects: two files of a room that use each other, though one header declares both and comments with a star in them come
 # before the use; one through a table, whose names a macro makes.
 command -v cc >/dev/null 2>&1 || exit 0

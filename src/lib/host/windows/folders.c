@@ -135,11 +135,25 @@ int kt__win_rename(const char *from, const char *to) {
     return rename_to(from, to, true);
 }
 
+/* POSIX's unlink: the name goes at once though the file is open, read-only or not. Windows 10 1607, on NTFS. */
+static bool unlink_posix(const wchar_t *path) {
+    enum { DISPOSITION_INFO_EX = 21, REMOVE = 1, POSIX = 2, IGNORE_READONLY = 16 };
+    DWORD flags = REMOVE | POSIX | IGNORE_READONLY;
+    HANDLE handle = CreateFileW(path, DELETE,
+                                FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
+    if (handle == INVALID_HANDLE_VALUE) return false;
+    bool done = SetFileInformationByHandle(handle, (FILE_INFO_BY_HANDLE_CLASS)DISPOSITION_INFO_EX,
+                                           &flags, sizeof flags);
+    CloseHandle(handle);
+    return done;
+}
+
 int kt__win_unlink(const char *path) {
     wchar_t *wide = kt__win_path(path);
     if (!wide) return -1;
     DWORD attributes = GetFileAttributesW(wide);
-    bool done = DeleteFileW(wide);
+    bool done = unlink_posix(wide) || DeleteFileW(wide);
     DWORD code = GetLastError();
     if (!done && attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY)) {
         free(wide);

@@ -47,17 +47,7 @@ wchar_t *kt__win_path(const char *path) {
         errno = ENOENT;
         return NULL;
     }
-    const char *temp = begins_with(path, "/tmp") ? getenv("TEMP") : NULL;
-    char *moved = NULL;
-    if (temp) {
-        moved = malloc(strlen(temp) + strlen(path));
-        if (!moved) return NULL;
-        strcpy(moved, temp);
-        strcat(moved, path + 4);
-        path = moved;
-    }
     wchar_t *wide = kt__win_wide(path);
-    free(moved);
     if (!wide) return NULL;
     for (wchar_t *c = wide; *c; c++)
         if (*c == L'/') *c = L'\\';

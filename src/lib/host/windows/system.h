@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* A path as Windows's calls take it: "/dev/null" is NUL, "/tmp" is %TEMP%, and what is long gets the
+/* A path as Windows's calls take it: "/dev/null" is NUL, and what is long gets the
  * prefix that lifts MAX_PATH. For free; NULL with errno: no memory, or no UTF-8. /proc, /sys and the rest of
  * /dev are not there. */
 wchar_t *kt__win_path(const char *path);
