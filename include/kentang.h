@@ -278,6 +278,9 @@ typedef struct kt_model_params {
      * KT_E_ARG: there is none of that name. Read by kt_model_open only. */
     const char *chat_template;
     bool chat_fallback; /* false; a file without a chat template gets "chatml" */
+    /* NULL, or the part of the model that sees: its mmproj file, a GGUF file, too. KT_E_UNSUPPORTED: an encoder
+     * that this library does not have; KT_E_ARG: it belongs to another model. Read by kt_model_open only. */
+    const char *mmproj;
 } kt_model_params;
 
 /* What a text's embedding is made of. */
@@ -319,6 +322,7 @@ typedef struct kt_model_info {
                                 tokens; 0: there is no bound */
     kt_pooling pooling;      /* what KT_POOLING_MODEL comes to */
     bool is_encoder;         /* it makes embeddings and generates no text */
+    const char *vision;      /* the family of its encoder of pictures, "gemma3"; NULL: it sees none */
 } kt_model_info;
 
 KT_API kt_model_params kt_model_params_default(void);
@@ -530,6 +534,12 @@ typedef struct kt_message {
     const char *role;    /* "system", "user", "assistant", "tool" */
     const char *content; /* UTF-8 */
 } kt_message;
+
+/* A PNG, JPEG or WebP file, whole. */
+typedef struct kt_picture {
+    const void *data;
+    size_t len;
+} kt_picture;
 
 /* How a rendered conversation ends; of kt_chat_render, kt_chat_encode and kt_request_params. */
 enum {
@@ -1056,6 +1066,14 @@ struct kt_request_params {
     unsigned chat_flags;        /* of both: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
     const char *chat_json;      /* as kt_chat_render_json takes it */
     size_t chat_json_len;
+    /* Of chat_json: its pictures, in the order of the parts {"type": "image"} of its contents. They are read
+     * during the call, and turned as their EXIF says; a picture that was seen before is found again with the
+     * prompt, and costs nothing then. KT_E_UNSUPPORTED: the model sees none (kt_model_params.mmproj), or a
+     * picture is animated or of another format; KT_E_FORMAT: it is damaged; KT_E_LIMIT: too large; KT_E_BUSY:
+     * those that wait take all the room; the error's `where` is "pictures[1]". Without a sequence, pooling
+     * and prompt_logprobs, and `keep` means nothing. */
+    const kt_picture *pictures;
+    size_t n_pictures;
 
     /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the
      * answer may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array.
@@ -1735,7 +1753,7 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
     X(kt_pages_info)                                                                            \
     X(kt_adapter_info) X(kt_adapter_use) X(kt_engine_params) X(kt_engine_info) X(kt_mem_plan)   \
     X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params)            \
-    X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \
+    X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_picture) X(kt_form) X(kt_constraint) X(kt_part)  \
     X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
     X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
     X(kt_learned_version) X(kt_learner_query) X(kt_probe_result) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \

@@ -134,4 +134,53 @@ static inline void eye_write(const char *path, const char *projector, kt__type t
     die_on(kt__gguf_writer_close(e.w, &err), &err);
 }
 
+/* ---- a text model's vocabulary: bytes, and the control tokens of both families ---- */
+
+static const char *const eye_controls[] = {
+    "<|im_start|>",  "<|im_end|>",       "<image>",       "<fake_token_around_image>",
+    "<global-img>",  "<row_1_col_1>",    "<row_1_col_2>", "<row_2_col_1>",
+    "<row_2_col_2>", "<start_of_image>", "<end_of_image>"};
+enum {
+    EYE_CONTROLS = sizeof eye_controls / sizeof *eye_controls,
+    EYE_VOCAB = 3 + 256 + EYE_CONTROLS
+};
+
+/* For `kentang synth --vocab`; the template writes mark where a picture is. */
+static inline void eye_write_vocab(const char *path, const char *mark) {
+    static const char *const first[] = {"<unk>", "<s>", "</s>"};
+    static char bytes[256][8];
+    char chat[600];
+    kt__str tokens[EYE_VOCAB];
+    float scores[EYE_VOCAB] = {0};
+    int32_t types[EYE_VOCAB];
+    kt__gguf_writer *w;
+    kt_error err;
+    for (int i = 0; i < EYE_VOCAB; i++) {
+        const char *s = i < 3 ? first[i] : i >= 259 ? eye_controls[i - 259] : bytes[i - 3];
+        if (i >= 3 && i < 259) snprintf(bytes[i - 3], 8, "<0x%02X>", (unsigned)(i - 3) & 255);
+        tokens[i] = (kt__str){s, strlen(s)};
+        types[i] = i == 0 ? 2 : i < 3 || i >= 259 ? 3 : 6;
+    }
+    snprintf(
+        chat, sizeof chat,
+        "{%% for m in messages %%}<|im_start|>{{ m['role'] }}\n{%% if m['content'] is string %%}"
+        "{{ m['content'] }}{%% else %%}{%% for p in m['content'] %%}{%% if p['type'] == 'image' %%}"
+        "{{ '%s' }}{%% else %%}{{ p['text'] }}{%% endif %%}{%% endfor %%}{%% endif %%}<|im_end|>\n"
+        "{%% endfor %%}{%% if add_generation_prompt %%}<|im_start|>assistant\n{%% endif %%}",
+        mark);
+    die_on(kt__gguf_writer_open(path, &w, &err), &err);
+    kt__gguf_put_str(w, "general.architecture", "llama");
+    kt__gguf_put_str(w, "tokenizer.ggml.model", "llama");
+    kt__gguf_put_strs(w, "tokenizer.ggml.tokens", tokens, EYE_VOCAB);
+    kt__gguf_put_f32s(w, "tokenizer.ggml.scores", scores, EYE_VOCAB);
+    kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", types, EYE_VOCAB);
+    kt__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 1);
+    kt__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 2);
+    kt__gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0);
+    kt__gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
+    kt__gguf_put_str(w, "tokenizer.chat_template", chat);
+    die_on(kt__gguf_finish_header(w, &err), &err);
+    die_on(kt__gguf_writer_close(w, &err), &err);
+}
+
 #endif

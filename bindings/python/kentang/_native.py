@@ -23,7 +23,8 @@ class kt_model_params(ctypes.Structure):
                 ("blas", c_bool), ("blas_library", c_char_p), ("plain_attention", c_bool), ("rope_scaling", c_int), ("rope_freq_base", c_float), ("rope_freq_scale", c_float),
                 ("yarn_ext_factor", c_float), ("yarn_attn_factor", c_float), ("yarn_beta_fast", c_float),
                 ("yarn_beta_slow", c_float), ("yarn_orig_ctx", c_int32),
-                ("chat_template", c_char_p), ("chat_fallback", c_bool)]
+                ("chat_template", c_char_p), ("chat_fallback", c_bool),
+                ("mmproj", c_char_p)]
 
 
 class kt_model_info(ctypes.Structure):
@@ -33,7 +34,8 @@ class kt_model_info(ctypes.Structure):
                 ("n_vocab", c_int32), ("n_ctx_train", c_int32), ("n_layer", c_int32), ("d_model", c_int32),
                 ("d_ff", c_int32), ("n_head", c_int32), ("n_head_kv", c_int32), ("head_dim", c_int32),
                 ("bos_id", c_int32), ("eos_id", c_int32), ("add_bos", c_bool), ("add_eos", c_bool),
-                ("bytes_per_token", c_int32), ("pooling", c_int), ("is_encoder", c_bool)]
+                ("bytes_per_token", c_int32), ("pooling", c_int), ("is_encoder", c_bool),
+                ("vision", c_char_p)]
 
 
 class kt_engine_params(ctypes.Structure):

@@ -95,7 +95,7 @@ void kt__fingerprint_free(kt__fingerprint *f) {
     kt__free(f);
 }
 
-static void hash_model(const kt__gguf *gguf, uint8_t out[KT_FINGERPRINT_BYTES]) {
+void kt__gguf_fingerprint(const kt__gguf *gguf, uint8_t out[KT_FINGERPRINT_BYTES]) {
     kt__hash h;
     kt__hash_init(&h, SEED);
     add_u64(&h, kt__gguf_file_bytes(gguf));
@@ -113,7 +113,7 @@ kt_status kt__model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRIN
     if (status != KT_OK) return status;
     pthread_mutex_lock(&f->lock);
     if (!f->known) {
-        hash_model(model->gguf, f->bytes);
+        kt__gguf_fingerprint(model->gguf, f->bytes);
         /* a page replaced meanwhile would be a wrong fingerprint */
         status = kt__gguf_check(model->gguf, err);
         f->known = status == KT_OK;

@@ -16,6 +16,8 @@ void kt__fingerprint_free(kt__fingerprint *fingerprint);
  * opened. */
 kt_status kt__model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES],
                                 kt_error *err) KT_CHECKED;
+/* The same of any GGUF file, computed now. */
+void kt__gguf_fingerprint(const kt__gguf *gguf, uint8_t out[KT_FINGERPRINT_BYTES]);
 /* Two openings of one model, in one context or in two: what was made for the one fits the other. */
 bool kt__model_is_same(const kt_model *a, const kt_model *b);
 

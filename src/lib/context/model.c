@@ -199,6 +199,24 @@ static bool can_read_experts(const kt_model *model) {
     return model->net && p->use_mmap && !p->use_mlock && !kt__ctx_split(model->ctx);
 }
 
+/* The file of the encoder, which has to make rows as long as the model's own. */
+static kt_status open_vision(kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    const kt__gguf_open_params open = {.use_mmap = p->use_mmap, .use_mlock = p->use_mlock};
+    if (!p->mmproj || !model->net) return KT_OK;
+    if (kt__ctx_split(model->ctx))
+        return kt__fail(err, KT_E_UNSUPPORTED, "pictures are not seen by several processes");
+    KT__STEP(kt__vision_open(p->mmproj, &open, &model->vision, err));
+    if (model->vision->d_text != model->net->hp.d_model)
+        return kt__fail(err, KT_E_ARG,
+                        "%s belongs to another model: it makes rows of %d numbers, and this model "
+                        "has %d",
+                        p->mmproj, model->vision->d_text, model->net->hp.d_model);
+    kt__gguf_fingerprint(model->vision->gguf, model->vision_id);
+    model->info.vision = model->vision->family->name;
+    return KT_OK;
+}
+
 /* Takes gguf over in any case. */
 static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
                            const kt_model_params *params, kt_model **out, kt_error *err) {
@@ -225,6 +243,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
         goto out;
     }
     KT__TRY(load_strings(model, path, err));
+    KT__TRY(open_vision(model, err));
     fill_info(model);
     *out = model;
     model = NULL;
@@ -288,6 +307,7 @@ void kt_model_close(kt_model *model) {
     kt__expert_store_destroy(model->experts);
     kt__net_free(model->net);
     kt__blas_close(model->blas);
+    kt__vision_close(model->vision);
     kt__gguf_close(model->gguf);
     kt__free(model->template_text);
     kt__free(model->bos_text);

@@ -23,6 +23,7 @@
 #include "peers/message.h"
 #include "sample/sample.h"
 #include "tokenizer/tokenizer.h"
+#include "vision/view.h"
 
 /* Where a context gets the machine's size and limits from; tests put in their own. */
 typedef struct kt__limits_source {
@@ -63,6 +64,8 @@ struct kt_model {
     kt__gguf *gguf;
     kt__net *net;              /* NULL with vocab_only */
     kt__expert_store *experts; /* that can be read as they are needed; NULL: there are none */
+    kt__vision *vision;        /* NULL: it sees nothing */
+    uint8_t vision_id[32];     /* of its file */
     kt__blas *blas;            /* NULL: not asked for */
     kt__tokenizer *tok;        /* NULL: the file has no vocabulary */
     kt__chat_template *chat;   /* NULL: no template, or chat_error says why it is unusable */
@@ -117,13 +120,17 @@ struct kt_engine {
     struct kt__runner *runner;
     struct kt__sched *sched; /* over runner */
     kt__sampler_scratch *scratch;
-    float *masked; /* [n_vocab] logits of answers held to a form */
-    int n_seq;     /* open sequences */
+    float *masked;   /* [n_vocab] logits of answers held to a form */
+    kt__seer *seer;  /* NULL: the model sees nothing */
+    uint64_t seeing; /* the view that it is at, by its serial number, or 0; and of that the tile */
+    int seeing_tile;
+    int n_seq; /* open sequences */
     kt__engine_counts counts;
     kt__engine_profile profile; /* counted while profiling is on */
     /* any thread */
     struct kt__scope *scope; /* the root of what prefix keeps */
     struct kt__inbox *inbox;
+    kt__views *views; /* pictures of requests; NULL: the model sees nothing */
     struct kt__constraints *constraints;
     pthread_t driver;   /* while there is one */
     int n_out_max;      /* rows of a prompts' batch with logits */

@@ -52,8 +52,9 @@ struct kt__work {
     int32_t n_prompt;                /* tokens */
     int32_t n_cached;                /* of these, not computed */
     atomic_int n_computed;           /* task.n_done, for other threads to read */
-    kt__adapters *adapters;          /* or NULL; the maker's */
-    int64_t lora_ns;                 /* of its batches in adapters' terms */
+    const struct kt__pictures *pictures; /* in its prompt, or NULL; the maker's */
+    kt__adapters *adapters;              /* or NULL; the maker's */
+    int64_t lora_ns;                     /* of its batches in adapters' terms */
     kt__kv_key root;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     /* a store with ends (requests/stored.h) */

@@ -64,6 +64,11 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
                                      .planned = plan->constraints_planned,
                                      .ctx = model->ctx->mem_given ? model->ctx : NULL};
     KT__TRY(kt__constraints_create(&budget, &engine->constraints, err));
+    if (model->vision) {
+        KT__TRY(kt__seer_create(model->vision, model->ctx->pool, model->ctx->kernels,
+                                model->params.exact, &engine->seer, err));
+        KT__TRY(kt__views_create(model->vision, model->vision_id, &engine->views, err));
+    }
     KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
     KT__TRY(kt__runner_create(engine, &engine->runner, err));
     kt__sched_params sched = sched_params(engine, plan);
@@ -145,6 +150,8 @@ void kt_engine_close(kt_engine *engine) {
     kt__sched_destroy(engine->sched);
     kt__runner_destroy(engine->runner);
     kt__inbox_destroy(engine->inbox);
+    kt__views_destroy(engine->views);
+    kt__seer_destroy(engine->seer);
     kt__constraints_free(engine->constraints);
     kt__scope_destroy(engine->scope);
     kt__prefix_destroy(engine->prefix);

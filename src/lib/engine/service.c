@@ -34,8 +34,8 @@ static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error 
 
 /* The prompt's ids, for kt__free. */
 static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r,
-                               kt__conversation *conversation, int32_t **ids, size_t *n,
-                               int64_t *ns, kt_error *err) {
+                               kt__conversation *conversation, kt__pictures *pictures,
+                               int32_t **ids, size_t *n, int64_t *ns, kt_error *err) {
     int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
                   (r->chat_json != NULL);
     *ids = NULL;
@@ -62,7 +62,7 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
                                "or reasoning in them, and without a sequence");
         return kt__shorten_encode(engine, r, conversation, ids, n, ns, err);
     }
-    return kt__text_encode_prompt(engine->model, r, conversation, most, ids, n, ns, err);
+    return kt__text_encode_prompt(engine->model, r, conversation, pictures, most, ids, n, ns, err);
 }
 
 /* A prompt on its way. */
@@ -74,6 +74,7 @@ typedef struct made_prompt {
     size_t n_recited;
     uint64_t *opened; /* entries of the bank; NULL: what opens is not known */
     kt__conversation *conversation;
+    kt__pictures pictures;
     kt__notes notes;
 } made_prompt;
 
@@ -84,6 +85,7 @@ static void free_prompt(made_prompt *p) {
     kt__free(p->recited);
     kt__free(p->opened);
     kt__conversation_free(p->conversation);
+    kt__pictures_free(&p->pictures);
     kt__notes_free(&p->notes);
 }
 
@@ -92,7 +94,8 @@ static kt_status encode_plain(const kt_engine *engine, const kt_request_params *
                               int64_t *ns, kt_error *err) {
     kt__buf *said = p->conversation ? &p->conversation->notes : NULL;
     size_t n_said = said ? said->len : 0;
-    kt_status status = encode_prompt(engine, r, p->conversation, &p->plain, &p->n_plain, ns, err);
+    kt_status status = encode_prompt(engine, r, p->conversation, NULL, &p->plain, &p->n_plain, ns,
+                                     err);
     if (said && said->data) said->data[said->len = n_said] = '\0';
     return status;
 }
@@ -146,15 +149,15 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
     KT__STEP(kt__notes_place(&p->notes, engine->model, &bounded, err));
     KT__STEP(keep_opened(r, p, err));
     KT__STEP(encode_summary(engine, p, err));
-    kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->ids, &p->n, ns,
-                                     err);
+    kt_status status = encode_prompt(engine, &p->notes.request, p->conversation, &p->pictures,
+                                     &p->ids, &p->n, ns, err);
     if (status == KT_E_CONTEXT_FULL && p->notes.n) {
         p->notes.n_left += p->notes.n;
         p->notes.n = 0;
-        status = encode_prompt(engine, r, p->conversation, &p->ids, &p->n, ns, err);
+        status = encode_prompt(engine, r, p->conversation, &p->pictures, &p->ids, &p->n, ns, err);
     }
     tell_left(p, bounded.note_tokens);
-    if (status != KT_OK || !r->keep) return status;
+    if (status != KT_OK || !r->keep || r->n_pictures) return status;
     const kt__user_text *question = &p->notes.question;
     if (question->text) {
         p->question = kt__strndup(question->text, question->len);
@@ -163,12 +166,18 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
     return p->notes.n && !r->seq ? encode_plain(engine, r, p, ns, err) : KT_OK;
 }
 
+static kt_status encode_all(kt_engine *engine, const kt_request_params *r, made_prompt *p,
+                            int64_t *ns, kt_error *err) {
+    KT__STEP(kt__conversation_open(r, &p->conversation, err));
+    KT__STEP(kt__pictures_open(&p->pictures, engine->views, r, err));
+    return encode_noted(engine, r, p, ns, err);
+}
+
 /* The prompt's ids and what its conversation says, with the time that it took counted. */
 static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, made_prompt *p,
                              kt_error *err) {
     int64_t ns[2] = {0}, begin_ns = kt__now_ns();
-    kt_status status = kt__conversation_open(r, &p->conversation, err);
-    if (status == KT_OK) status = encode_noted(engine, r, p, ns, err);
+    kt_status status = encode_all(engine, r, p, ns, err);
     int64_t all_ns = kt__now_ns() - begin_ns;
     kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
     kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
@@ -180,7 +189,8 @@ static kt_status create_request(kt_engine *engine, const kt_request_params *r, m
                                 kt__submitted **out, kt_error *err) {
     kt_request_params noted = *r;
     if (p->notes.n) noted.messages = p->notes.request.messages; /* what misses are explained by */
-    kt_status status = kt__submit_create(engine, &noted, p->ids, p->n, p->conversation, out, err);
+    kt_status status = kt__submit_create(engine, &noted, p->ids, p->n, p->conversation,
+                                         &p->pictures, out, err);
     p->ids = NULL;
     p->conversation = NULL;
     if (status != KT_OK) return status;

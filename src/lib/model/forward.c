@@ -186,7 +186,9 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
                                       sizeof *fwd->head_lora);
     fwd->table_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->table_ids);
-    if (!fwd->head_lora || !fwd->table_ids) {
+    fwd->plain_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
+                                      sizeof *fwd->plain_ids);
+    if (!fwd->head_lora || !fwd->table_ids || !fwd->plain_ids) {
         status = kt__fail_nomem(err, "the adapters' rows", 0);
         goto out;
     }
@@ -236,8 +238,19 @@ void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
     fwd->profile = profile;
 }
 
+/* Any token's row is as good where the row is given. */
+static void replace_given_ids(kt__fwd *fwd) {
+    kt__batch *b = &fwd->batch;
+    if (!b->n_given) return;
+    memcpy(fwd->plain_ids, b->ids, (size_t)b->n_tok * sizeof *fwd->plain_ids);
+    for (int i = 0; i < b->n_given; i++)
+        for (int t = 0; t < b->given[i].n_tok; t++) fwd->plain_ids[b->given[i].row0 + t] = 0;
+    b->ids = fwd->plain_ids;
+}
+
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads) {
     fwd->batch = *batch;
+    replace_given_ids(fwd);
     fwd->kv = kv;
     fwd->lora = (kt__lora_terms){
         .rows = batch->lora, .n_rows = batch->n_lora, .u = kt__fwd_f32(fwd, KT__BUF_LORA_U)};
@@ -249,6 +262,15 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
+static void put_given(kt__fwd *fwd) {
+    size_t d = (size_t)fwd->net->hp.d_model;
+    for (int i = 0; i < fwd->batch.n_given; i++) {
+        const kt__given *g = &fwd->batch.given[i];
+        memcpy(kt__fwd_f32(fwd, KT__BUF_X) + (size_t)g->row0 * d, g->x,
+               (size_t)g->n_tok * d * sizeof *g->x);
+    }
+}
+
 static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
@@ -258,6 +280,7 @@ static kt_status embed_batch(kt__fwd *fwd, kt_error *err) {
         (void)kt__encoder_embed(fwd->dev, &fwd->net->tables, fwd->batch.segs, fwd->batch.n_seg,
                                 hp->norm_eps, fwd->batch.n_tok, hp->d_model, fwd->table_ids,
                                 kt__fwd_f32(fwd, KT__BUF_TMP), kt__fwd_f32(fwd, KT__BUF_X));
+    put_given(fwd);
     kt__fwd_rotate(fwd);
     kt_status status = hp->d_layer_input ? kt__layer_inputs_make(fwd, err) : KT_OK;
     if (hp->n_stream) kt__streams_make(fwd);

@@ -34,13 +34,19 @@ typedef struct kt__fwd_params {
     bool f32_inputs; /* they are there as f32, too, whatever the products need */
 } kt__fwd_params;
 
+/* Rows row0.. of a batch that are given, in place of their tokens' embeddings: x[n_tok][d_model]. */
+typedef struct kt__given {
+    int row0, n_tok;
+    const float *x;
+} kt__given;
+
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
  * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last.
  * Between two runs a segment's n_tok may be set to 0: its pages are not touched from then on, and
  * its rows are undefined; other segments are not affected. */
 typedef struct kt__batch {
     int n_tok;
-    const int32_t *ids; /* [n_tok], in range */
+    const int32_t *ids; /* [n_tok], in range, but of rows that are given */
     const kt__seg *segs;
     int n_seg;
     const int32_t *out_rows; /* [n_out] ascending */
@@ -56,6 +62,8 @@ typedef struct kt__batch {
     bool mtp; /* rows are of the block that proposes, one a segment, without adapters */
     /* With mtp or host: products of the head's first rows alone, not finished; 0: of all. */
     int n_head_rows;
+    const kt__given *given; /* [n_given] apart from each other */
+    int n_given;
 } kt__batch;
 
 #endif

@@ -76,6 +76,7 @@ struct kt__fwd {
     const kt__kv *kv;
     kt__lora_terms lora;      /* of the block at hand; without rows: no adapter is in the batch */
     int32_t *table_ids;       /* [n_tok_max] with KT__F_LAYER_NORMS */
+    int32_t *plain_ids;       /* [n_tok_max] the batch's, with others where rows are given */
     kt__lora_rows *head_lora; /* [n_tok_max] the batch's, as rows of those that are wanted */
     int layer;                /* cursor: -1 before the embedding, n_layer before the head */
     kt__layer_part part;

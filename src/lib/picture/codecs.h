@@ -8,9 +8,9 @@
 #include <kentang.h>
 
 enum {
-    KT__PICTURE_BYTES_MAX = 64 << 20,  /* of a file */
-    KT__PICTURE_SIDE_MAX = 32768,      /* pixels */
-    KT__PICTURE_PIXELS_MAX = 64 << 20, /* a telephone's largest have 50 million */
+    KT__PICTURE_BYTES_MAX = 64 << 20, /* of a file */
+    KT__PICTURE_SIDE_MAX = 32768,     /* pixels */
+    KT__PICTURE_PIXELS_MAX = 40 << 20,
 };
 
 /* Pixels of four bytes, the last one their opacity. */

@@ -197,11 +197,9 @@ static kt_status encode_text(const kt_model *model, const kt_request_params *r, 
     return take_ids(model, status, &found, most, ids, n_ids, err);
 }
 
-static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rendered, size_t most,
-                                 int32_t **ids, size_t *n_ids, kt_error *err) {
+static kt_status encode_plain(const kt_model *model, const kt__chat_out *rendered, size_t most,
+                              int32_t **ids, size_t *n_ids, kt_error *err) {
     kt__ids found;
-    kt_status status = check_bytes(model, rendered->len, most, err);
-    if (status != KT_OK) return status;
     kt__tok_segment *segments = kt__calloc(rendered->n_segs + 1, sizeof *segments);
     if (!segments)
         return kt__fail_nomem(err, "prompt segments", rendered->n_segs * sizeof *segments);
@@ -210,10 +208,43 @@ static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rend
         segments[i] = (kt__tok_segment){rendered->text + seg->offset, seg->len, seg->from_template};
     }
     kt__ids_init(&found, most);
-    status = kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
-                                           KT_TOK_ADD_SPECIAL, &found, err);
+    kt_status status = kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
+                                                     KT_TOK_ADD_SPECIAL, &found, err);
     kt__free(segments);
     return take_ids(model, status, &found, most, ids, n_ids, err);
+}
+
+static kt_status encode_with_pictures(const kt_model *model, const kt__chat_out *rendered,
+                                      kt__pictures *pictures, size_t most, int32_t **ids,
+                                      size_t *n_ids, kt_error *err) {
+    kt__tok_segment *segments = NULL;
+    int32_t *text_ids = NULL;
+    size_t n_segments = 0, n = 0;
+    kt__ids found;
+    kt__buf texts;
+    kt_status status;
+    kt__buf_init(&texts, MAX_CONVERSATION);
+    kt__ids_init(&found, most);
+    KT__TRY(kt__pictures_write(pictures, rendered, &texts, &segments, &n_segments, err));
+    status = kt__tokenizer_encode_segments(model->tok, segments, n_segments, KT_TOK_ADD_SPECIAL,
+                                           &found, err);
+    KT__TRY(take_ids(model, status, &found, most, &text_ids, &n, err));
+    KT__TRY(kt__pictures_expand(pictures, model->tok, text_ids, n, most, ids, n_ids, err));
+out:
+    kt__ids_free(&found);
+    kt__free(text_ids);
+    kt__free(segments);
+    kt__buf_free(&texts);
+    return status;
+}
+
+static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rendered,
+                                 kt__pictures *pictures, size_t most, int32_t **ids, size_t *n_ids,
+                                 kt_error *err) {
+    KT__STEP(check_bytes(model, rendered->len, most, err));
+    if (pictures && pictures->n_held)
+        return encode_with_pictures(model, rendered, pictures, most, ids, n_ids, err);
+    return encode_plain(model, rendered, most, ids, n_ids, err);
 }
 
 kt_status kt_chat_encode(const kt_model *model, const kt_message *messages, size_t n,
@@ -222,7 +253,8 @@ kt_status kt_chat_encode(const kt_model *model, const kt_message *messages, size
     *ids = NULL;
     *n_ids = 0;
     kt_status status = render_messages(model, messages, n, flags, NULL, &rendered, err);
-    if (status == KT_OK) status = encode_rendered(model, &rendered, SIZE_MAX, ids, n_ids, err);
+    if (status == KT_OK)
+        status = encode_rendered(model, &rendered, NULL, SIZE_MAX, ids, n_ids, err);
     kt__chat_out_free(&rendered);
     return status;
 }
@@ -281,8 +313,9 @@ static kt_status render_request(const kt_model *model, const kt_request_params *
 }
 
 kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r,
-                                 kt__conversation *conversation, size_t most, int32_t **ids,
-                                 size_t *n_ids, int64_t *ns, kt_error *err) {
+                                 kt__conversation *conversation, kt__pictures *pictures,
+                                 size_t most, int32_t **ids, size_t *n_ids, int64_t *ns,
+                                 kt_error *err) {
     kt__chat_out rendered = {0};
     int64_t start_ns = kt__now_ns(), rendered_ns = start_ns;
     kt_status status;
@@ -293,7 +326,8 @@ kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params 
     } else {
         status = render_request(model, r, conversation, &rendered, err);
         rendered_ns = kt__now_ns();
-        if (status == KT_OK) status = encode_rendered(model, &rendered, most, ids, n_ids, err);
+        if (status == KT_OK)
+            status = encode_rendered(model, &rendered, pictures, most, ids, n_ids, err);
     }
     kt__chat_out_free(&rendered);
     ns[0] += rendered_ns - start_ns;
@@ -335,14 +369,22 @@ kt_status kt_request_render(const kt_model *model, const kt_request_params *requ
 kt_status kt_request_encode(const kt_model *model, const kt_request_params *request, int32_t **ids,
                             size_t *n, kt_error *err) {
     int64_t ns[2] = {0};
-    kt__conversation *conversation;
+    kt__conversation *conversation = NULL;
+    kt__pictures pictures = {0};
+    kt__views *views = NULL;
     kt__notes notes;
     *ids = NULL;
     *n = 0;
-    kt_status status = open_conversation(model, request, &conversation, &notes, err);
-    if (status == KT_OK)
-        status = kt__text_encode_prompt(model, &notes.request, conversation, SIZE_MAX, ids, n, ns,
-                                        err);
+    kt_status status;
+    KT__TRY(open_conversation(model, request, &conversation, &notes, err));
+    if (request->n_pictures && model->vision)
+        KT__TRY(kt__views_create(model->vision, model->vision_id, &views, err));
+    KT__TRY(kt__pictures_open(&pictures, views, request, err));
+    status = kt__text_encode_prompt(model, &notes.request, conversation, &pictures, SIZE_MAX, ids,
+                                    n, ns, err);
+out:
+    kt__pictures_free(&pictures);
+    kt__views_destroy(views);
     kt__conversation_free(conversation);
     kt__notes_free(&notes);
     return status;

@@ -108,6 +108,14 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
     p->kv_tail = 0;
 }
 
+/* Rows of a picture that see each other are computed in one batch. */
+static void hold_whole_pictures(const kt_model *model, kt_engine_params *p) {
+    const kt__vision *v = model->vision;
+    if (!v || !v->family->both_ways) return;
+    if (p->n_ubatch < v->n_rows) p->n_ubatch = v->n_rows;
+    if (p->n_batch < p->n_ubatch) p->n_batch = p->n_ubatch;
+}
+
 /* How many positions; more than the context would be as good as all. */
 static int32_t tail_of(const kt_engine_params *p) {
     bool quantising = p->kv_keys != KT_KV_F16 || p->kv_values != KT_KV_F16;
@@ -164,6 +172,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     if (p.n_draft == 0 || p.draft_from == KT_DRAFT_TEXT) p.draft = NULL;
     p.kv_tail = tail_of(&p);
     hold_whole_texts(model, given, &p);
+    hold_whole_pictures(model, &p);
     if (p.n_threads > n_pool) p.n_threads = n_pool;
     if (p.n_threads_batch > n_pool) p.n_threads_batch = n_pool;
     return p;
@@ -314,11 +323,18 @@ static int out_rows(const kt_engine_params *p) {
     return n < p->n_ubatch ? n : p->n_ubatch;
 }
 
+/* The encoder's buffers with its device's, and what is kept of pictures. */
+static uint64_t pictures_bytes(const kt_model *model) {
+    uint64_t threads = (uint64_t)kt__pool_size(model->ctx->pool);
+    if (!model->vision) return 0;
+    return kt__seer_plan_bytes(model->vision) + threads * (4u << 20) + KT__VIEWS_BYTES;
+}
+
 static uint64_t scratch_bytes(const kt_model *model, const kt_engine_params *p) {
     kt__fwd_params prompt = kt__plan_prompt_fwd(model, p, out_rows(p));
     kt__fwd_params step = kt__plan_step_fwd(model, p);
     return kt__fwd_plan_bytes(model->net, &prompt) + kt__fwd_plan_bytes(model->net, &step) +
-           2 * device_bytes(model, p);
+           2 * device_bytes(model, p) + pictures_bytes(model);
 }
 
 static uint64_t tables_bytes(const kt_model *model, const kt_engine_params *p) {

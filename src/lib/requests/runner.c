@@ -6,11 +6,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "answer/batch.h"
+#include "answer/see.h"
 #include "prompt/snapshots.h"
 #include "requests/stored.h"
 #include "requests/speculator.h"
 #include "context/stage.h"
 #include "answer/state_list.h"
+#include "prompt/pictures.h"
 
 /* Rows of a batch with adapters, and these, held until the batch is over. */
 typedef struct adapted_rows {
@@ -39,6 +41,7 @@ struct kt__runner {
     kt__slice *slices;   /* [n_parallel] */
     int n_slices;
     int *prompt_outs; /* [n_parallel] first row of a slice's logits */
+    kt__given *given; /* [n_ubatch] rows of pictures; NULL: the model sees none */
     bool begun;
     kt__draft_slot *slots; /* [n_parallel] */
     bool no_drafts;        /* in this step */
@@ -113,10 +116,11 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->listed = kt__calloc(lanes, sizeof *r->listed);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
     r->prompt_outs = kt__calloc(lanes, sizeof *r->prompt_outs);
+    if (engine->views) r->given = kt__calloc((size_t)engine->params.n_ubatch, sizeof *r->given);
     if (!init_lists(&r->step, engine, rows, rows) ||
         !init_lists(&r->prompts, engine, (size_t)engine->params.n_ubatch,
                     lanes * (KT__SNAPSHOT_POINTS + 1)) ||
-        !r->listed || !r->slots || !r->slices || !r->prompt_outs) {
+        !r->listed || !r->slots || !r->slices || !r->prompt_outs || (engine->views && !r->given)) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
     }
@@ -135,6 +139,7 @@ void kt__runner_destroy(kt__runner *r) {
     kt__free(r->slots);
     kt__free(r->slices);
     kt__free(r->prompt_outs);
+    kt__free(r->given);
     kt__free(r);
 }
 
@@ -306,6 +311,18 @@ static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
     kt__kv_table *table = &kt__work_of(task)->state->table;
     return kt__kv_table_grow_as(r->engine->kv, table, task->n_done, n_pos, KT__GROW_STAGED, NULL) ==
            KT_OK;
+}
+
+/* Rows of a picture that see each other are computed together: a slice ends before them, or after. */
+static int32_t op_fit(void *user, const kt__task *task, int32_t n, int32_t most) {
+    const kt__pictures *pictures = kt__work_of(task)->pictures;
+    int32_t end = task->n_done + n;
+    (void)user;
+    if (!pictures || !pictures->spans) return n;
+    const kt__sight *s = kt__pictures_from(pictures, end);
+    if (!s || s->at >= end) return n;
+    if (s->at > task->n_done) return s->at - task->n_done;
+    return s->at + s->n - task->n_done <= most ? s->at + s->n - task->n_done : 0;
 }
 
 static int64_t op_pages_left(void *user) {
@@ -656,12 +673,26 @@ static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
     kt__state_list_add_last(s, seg, &w->state->table, last);
 }
 
+/* Of positions pos0..pos0 + n - 1, at row0 of the batch, those that take a picture's rows. */
+static void list_given(kt__runner *r, const kt__work *w, int32_t pos0, int32_t n, int row0) {
+    kt__batch *b = &r->prompts.batch;
+    const kt__sight *s = kt__pictures_from(w->pictures, pos0);
+    for (; s && s < w->pictures->list + w->pictures->n && s->at < pos0 + n; s++) {
+        int32_t from = s->at > pos0 ? s->at : pos0, to = s->at + s->n;
+        if (to > pos0 + n) to = pos0 + n;
+        size_t row = (size_t)(s->row0 + from - s->at), d = (size_t)s->view->vision->d_text;
+        r->given[b->n_given++] = (kt__given){row0 + from - pos0, to - from,
+                                             s->view->rows + row * d};
+    }
+}
+
 static void list_rows(kt__runner *r) {
     kt__batch *b = &r->prompts.batch;
     *b = (kt__batch){.ids = r->prompts.ids,
                      .segs = r->prompts.segs,
                      .out_rows = r->prompts.out_rows,
-                     .before = r->prompts.before};
+                     .before = r->prompts.before,
+                     .given = r->given};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
     release_lists(&r->prompts);
     for (int i = 0; i < r->n_slices; i++) {
@@ -677,6 +708,11 @@ static void list_rows(kt__runner *r) {
                          .n_tok = n,
                          .pair_from = w->pair_from};
         list_states(r, task, seg);
+        list_given(r, w, task->n_done, n, b->n_tok);
+        if (w->pictures && w->pictures->spans) {
+            seg->spans = w->pictures->spans;
+            seg->n_span = (int)w->pictures->n;
+        }
         memcpy(r->prompts.ids + b->n_tok, w->state->tokens + task->n_done,
                (size_t)n * sizeof *r->prompts.ids);
         list_adapted(&r->prompts.adapted, w->adapters, b->n_tok, n);
@@ -786,10 +822,37 @@ static void run_each_alone(kt__runner *r) {
     }
 }
 
+/* Has the encoder make the rows that the slices take, until the time has come; false: not all are there, or it
+ * failed, and so do those who wait for it. */
+static bool see_slices(kt__runner *r, int64_t until_us, kt_status *status, kt_error *err) {
+    *status = KT_OK;
+    for (int i = 0; i < r->n_slices; i++) {
+        const kt__task *task = r->slices[i].task;
+        const kt__pictures *pictures = task ? kt__work_of(task)->pictures : NULL;
+        if (!pictures) continue;
+        const kt__sight *s = kt__pictures_from(pictures, task->n_done);
+        for (; s && s < pictures->list + pictures->n && s->at < task->n_done + r->slices[i].n;
+             s++) {
+            bool done;
+            *status = kt__engine_see(r->engine, s->view, until_us, &done, err);
+            if (*status != KT_OK || !done) return false;
+        }
+    }
+    return true;
+}
+
 static bool op_prefill_run(void *user, int64_t until_us) {
     kt__runner *r = user;
     bool done;
     kt_error err;
+    kt_status seen;
+    if (!r->begun && r->given && !see_slices(r, until_us, &seen, &err)) {
+        if (seen == KT_OK) return false;
+        fail_slices(r, seen, &err);
+        r->n_slices = 0;
+        release_lists(&r->prompts);
+        return true;
+    }
     kt__batch_run run = {.fwd = r->engine->fwd,
                          .batch = r->begun ? NULL : &r->prompts.batch,
                          .n_tok = r->begun ? 0 : r->prompts.batch.n_tok,
@@ -885,6 +948,7 @@ const kt__sched_ops *kt__runner_ops(void) {
         .load = op_load,
         .fork = op_fork,
         .reserve = op_reserve,
+        .fit = op_fit,
         .pages_left = op_pages_left,
         .pages_most = op_pages_most,
         .drop = op_drop,

@@ -57,8 +57,8 @@ static kt_status encode_rest(shortening *s, size_t n_gone, int32_t **ids, size_t
                              kt_error *err) {
     size_t n_ctx = (size_t)s->engine->params.n_ctx, most = n_ctx - room_for_answer(s);
     (void)keep_rest(s, n_gone);
-    kt_status status = kt__text_encode_prompt(s->engine->model, &s->request, s->conversation, n_ctx,
-                                              ids, n, s->ns, err);
+    kt_status status = kt__text_encode_prompt(s->engine->model, &s->request, s->conversation, NULL,
+                                              n_ctx, ids, n, s->ns, err);
     if (status != KT_OK || *n <= most || n_gone + 1 >= s->n_turns) return status;
     kt__free(*ids);
     *ids = NULL;

@@ -97,10 +97,12 @@ static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, k
     return KT_OK;
 }
 
-static kt_status check_ids(const kt_engine *engine, const int32_t *ids, size_t n, kt_error *err) {
+static kt_status check_ids(const kt_engine *engine, const kt_request_params *r, const int32_t *ids,
+                           size_t n, kt_error *err) {
     int32_t n_vocab = kt__engine_hparams(engine)->n_vocab;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < n_vocab) continue;
+        if (ids[i] < -1 && r->n_pictures) continue;
         return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, ids[i], n_vocab - 1);
     }
     return KT_OK;
@@ -122,7 +124,7 @@ static kt_status check_prompt(const kt_engine *engine, const kt_request_params *
                                : "the prompt has no tokens");
     }
     kt_status status = check_length(engine, n_pos, n, err);
-    return status == KT_OK ? check_ids(engine, ids, n, err) : status;
+    return status == KT_OK ? check_ids(engine, r, ids, n, err) : status;
 }
 
 /* ---- making ---- */
@@ -193,7 +195,8 @@ static kt_status make_answer(kt__choice *c, const kt_request_params *request, co
         KT__TRY(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));
     if (w->task.kind != KT__TASK_ANSWER) return KT_OK;
     for (int32_t i = 0; i < c->sub->n_kept; i++) kt__answer_accept(&c->answer, w->state->tokens[i]);
-    for (size_t i = 0; i < n; i++) kt__answer_accept(&c->answer, ids[i]);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= 0) kt__answer_accept(&c->answer, ids[i]);
 out:
     return status;
 }
@@ -247,7 +250,9 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     KT__TRY(make_answer(c, request, ids, n, err));
     KT__TRY(make_keys(c, cap, err));
     c->n_reported = -1;
-    if (w->task.kind == KT__TASK_ANSWER) w->proposals = &c->proposals;
+    w->pictures = sub->pictures.n ? &sub->pictures : NULL;
+    /* what proposes looks at tokens, which pictures are not */
+    if (w->task.kind == KT__TASK_ANSWER && !w->pictures) w->proposals = &c->proposals;
 out:
     return status;
 }
@@ -309,7 +314,7 @@ static kt_status copy_params(kt__submitted *sub, const kt_request_params *reques
     sub->post_sampling = request->post_sampling && request->n_logprobs >= 0;
     sub->progress = request->progress;
     sub->recall = kt_recall_hold(request->recall);
-    sub->keep = request->keep;
+    sub->keep = request->keep && !request->n_pictures;
     sub->keys = request->keys;
     sub->keys_first = request->keys_first;
     sub->normalize = request->normalize;
@@ -329,7 +334,7 @@ static kt_status take_adapters(kt__submitted *sub, const kt_request_params *requ
 /* With its sequence, if there is one, lent. */
 static kt_status create_lent(kt_engine *engine, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt__conversation **conversation,
-                             kt__submitted **out, kt_error *err) {
+                             kt__pictures *pictures, kt__submitted **out, kt_error *err) {
     kt_status status;
     kt__submitted *sub = NULL;
     size_t skip = 0;
@@ -339,6 +344,8 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     KT__TRY(copy_params(sub, request, err));
     sub->conversation = *conversation;
     *conversation = NULL;
+    sub->pictures = *pictures;
+    *pictures = (kt__pictures){0};
     KT__TRY(take_adapters(sub, request, err));
     if (sub->seq) {
         if (!request->seq_append) skip = kt__seq_common(sub->seq, ids, n);
@@ -358,13 +365,13 @@ out:
 }
 
 kt_status kt__submit_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
-                            size_t n, kt__conversation *conversation, kt__submitted **out,
-                            kt_error *err) {
+                            size_t n, kt__conversation *conversation, kt__pictures *pictures,
+                            kt__submitted **out, kt_error *err) {
     *out = NULL;
     kt_status status = check_params(request, err);
     if (status == KT_OK && request->seq) status = kt__seq_lend(request->seq, engine, err);
     if (status == KT_OK) {
-        status = create_lent(engine, request, ids, n, &conversation, out, err);
+        status = create_lent(engine, request, ids, n, &conversation, pictures, out, err);
         if (status != KT_OK && request->seq) kt__seq_unlend(request->seq);
     }
     kt__conversation_free(conversation);

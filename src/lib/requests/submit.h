@@ -9,8 +9,8 @@
 /* A request checked and made, with its prompt ids[n] and its conversation or NULL (both taken over in
  * any case). A sequence is lent to it until its answer has ended. */
 kt_status kt__submit_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
-                            size_t n, kt__conversation *conversation, kt__submitted **out,
-                            kt_error *err) KT_CHECKED;
+                            size_t n, kt__conversation *conversation, kt__pictures *pictures,
+                            kt__submitted **out, kt_error *err) KT_CHECKED;
 /* Into the engine's queue. Where it is refused, the request is freed. */
 kt_status kt__submit_enqueue(kt__submitted *sub, int64_t deadline_ms, kt_error *err) KT_CHECKED;
 

@@ -61,6 +61,7 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->recited);
     kt__free((void *)(uintptr_t)sub->scope.opened);
     kt__conversation_free(sub->conversation);
+    kt__pictures_free(&sub->pictures);
     kt__adapters_release(sub->adapters);
     kt_recall_close(sub->recall);
     kt__free(sub);

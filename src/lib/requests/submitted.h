@@ -12,6 +12,7 @@
 
 #include "answer/answer.h"
 #include "answer/recall.h"
+#include "prompt/pictures.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
 #include "context/work.h"
@@ -75,6 +76,7 @@ struct kt__submitted {
     bool normalize;
     kt__constraint *constraint;     /* lent, of all choices; or NULL */
     kt__conversation *conversation; /* where the answers are split, else NULL */
+    kt__pictures pictures;          /* of the prompt */
     float *embedding;               /* [d_model] */
     kt_logprob *prompt; /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
     int64_t submitted_us, tokenize_us;

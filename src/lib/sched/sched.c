@@ -532,6 +532,13 @@ static int32_t n_out_rows(const kt__sched *s) {
     return n;
 }
 
+/* So many of its next rows, or nearly, that what has to be computed together is; n_has: that are in the batch
+ * already. */
+static int32_t whole_rows(const kt__sched *s, const kt__task *task, int32_t n, int32_t n_has) {
+    if (!s->ops.fit || n <= 0) return n;
+    return s->ops.fit(s->user, task, n, s->p.n_rows - s->batch_rows + n_has);
+}
+
 /* Rows of one task into the batch, as many as fit, none rather than a crumb. */
 static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
@@ -540,6 +547,7 @@ static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t outs = s->p.n_out - n_out_rows(s);
     if (kt__task_wants_all_logits(task) && room > outs) room = outs;
     if (n > room) n = room;
+    n = whole_rows(s, task, n, 0);
     bool complete = task->n_done + n == task->n_tok;
     if (n <= 0 || (!complete && n < MIN_CHUNK && s->n_batch > 0)) return;
     if (complete && outs <= 0) return;
@@ -556,6 +564,7 @@ static void extend_first(kt__sched *s, int32_t room) {
     kt__task *task = first->task;
     int32_t more = task->n_tok - task->n_done - first->n;
     if (more > room) more = room;
+    more = whole_rows(s, task, first->n + more, first->n) - first->n;
     bool complete = first->n + more == task->n_tok - task->n_done;
     if (more <= 0 || kt__task_wants_all_logits(task)) return;
     if (complete && n_out_rows(s) >= s->p.n_out) return;

@@ -25,6 +25,9 @@ typedef struct kt__sched_ops {
     void (*fork)(void *user, const kt__task *src, kt__task *dst);
     /* Pages for positions up to n_pos; false: none left. */
     bool (*reserve)(void *user, kt__task *task, int32_t n_pos);
+    /* How many of the next n rows may be in a batch without the ones after them: fewer, or up to `most` more; 0: none.
+     * NULL: all n. */
+    int32_t (*fit)(void *user, const kt__task *task, int32_t n, int32_t most);
     int64_t (*pages_left)(void *user);        /* free, or given up when asked for */
     int64_t (*pages_most)(void *user);        /* all there are */
     void (*drop)(void *user, kt__task *task); /* gives all pages back: n_done = 0 */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "cli/agent_opts.h"
 #include "cli/chat.h"
+#include "cli/run_pictures.h"
 #include "term/cli.h"
 #include "setup/answer_opts.h"
 #include "setup/model_name.h"
@@ -79,6 +80,7 @@ typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
     bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
+    kt__opt_texts images;
     prompt_cache kept;
     kt__learn_opts learn;
     kt__agent_opts agent;
@@ -120,6 +122,12 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(escapes),
      .help = "in -p, \\n is a newline, \\t a tab, \\\\ a backslash"},
+    {.name = "image",
+     .kind = KT__OPT_TEXTS,
+     .at = AT(images),
+     .arg = "FILE",
+     .help = "a picture that the prompt is about, PNG, JPEG or WebP; may be repeated. The model "
+             "needs its mmproj file: --mmproj"},
     {.name = "raw",
      .kind = KT__OPT_ON,
      .at = AT(raw),
@@ -269,6 +277,17 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
     return kt__screen_write(&out->screen, text, len);
 }
 
+/* A prompt with pictures is on no sequence: it is found again by what they are, not by where they were. */
+static void set_pictures(const kt__run_pictures *pictures, kt_request_params *request) {
+    request->seq = NULL;
+    request->messages = NULL;
+    request->n_messages = 0;
+    request->chat_json = pictures->chat;
+    request->chat_json_len = strlen(pictures->chat);
+    request->pictures = pictures->list;
+    request->n_pictures = pictures->n;
+}
+
 static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
                                const kt_gen_params *params, output *out, kt_request_report *result,
                                kt_error *err) {
@@ -282,6 +301,7 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         fputs("kentang: this model has no chat template; the prompt is continued as it is\n",
               stderr);
     }
+    if (raw && opts->images.n) return kt__fail(err, KT_E_ARG, "--image needs a chat template");
     kt_request_params request = kt_request_params_default();
     request.seq = s->seq;
     request.gen = *params;
@@ -299,11 +319,18 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         request.on_part = on_part;
     }
     kt_learned learned = {0};
-    kt_status status = kt__session_recall(s, &request, &learned, err);
-    if (status != KT_OK) return status;
+    kt__run_pictures pictures = {0};
+    kt_status status = KT_OK;
+    if (opts->images.n) {
+        KT__TRY(kt__run_pictures_read(&opts->images, opts->system, text, len, &pictures, err));
+        set_pictures(&pictures, &request);
+    }
+    KT__TRY(kt__session_recall(s, &request, &learned, err));
     kt__progress_begin(&out->progress, s->engine);
     status = kt_request_run(s->engine, &request, on_text, out, result, err);
     kt__progress_end(&out->progress);
+out:
+    kt__run_pictures_free(&pictures);
     kt_learned_close(&learned);
     return status;
 }
@@ -473,6 +500,9 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
     if (has_tools(opts) && (opts->raw || opts->json || (p->text && opts->interactive)))
         return kt__fail(err, KT_E_ARG,
                         "tools (--mcp, --tools, --files) go without --raw, --json and -i");
+    if (opts->images.n && (!p->text || opts->interactive || opts->raw || has_tools(opts)))
+        return kt__fail(err, KT_E_ARG,
+                        "--image goes with one prompt: -p, -f or -, without tools and --raw");
     if (opts->raw && opts->system)
         return kt__fail(err, KT_E_ARG, "--system needs the chat template: leave out --raw");
     return KT_OK;
@@ -565,6 +595,7 @@ static int run_command(int argc, char **argv, kt__config *config) {
     kt__sampling_opts_free(&sampling);
     kt__agent_opts_free(&opts.agent);
     kt__constraint_opts_free(&opts.held);
+    kt__opt_texts_free(&opts.images);
     kt__lora_opts_free(&session.lora);
     return code;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "setup/mmproj.h"
 #include "setup/tuned.h"
 
 enum { LIST_BYTES = 4096 };
@@ -146,14 +147,38 @@ static void hold_blas_threads(void) {
     (void)setenv("MKL_THREADING_LAYER", "SEQUENTIAL", 1);
 }
 
+static bool is_of_mmproj(kt_status status) {
+    return status == KT_E_ARG || status == KT_E_FORMAT || status == KT_E_UNSUPPORTED;
+}
+
+/* With the encoder that is given, or the one beside the model; that one may be another model's, and is left then. */
+static kt_status open_seeing(const kt__config *c, kt_ctx *ctx, const char *path,
+                             kt_model_params *params, kt_model **out, kt_error *err) {
+    char found[4096];
+    bool given = c->mmproj && *c->mmproj;
+    if (given && strcmp(c->mmproj, "off") != 0) params->mmproj = c->mmproj;
+    if (!given && !params->vocab_only && kt__mmproj_find(path, found, sizeof found))
+        params->mmproj = found;
+    kt_status status = kt_model_open(ctx, path, params, out, err);
+    if (status == KT_OK || given || !params->mmproj || !is_of_mmproj(status)) return status;
+    char why[sizeof err->message];
+    snprintf(why, sizeof why, "%s", err->message);
+    params->mmproj = NULL;
+    status = kt_model_open(ctx, path, params, out, err);
+    if (status == KT_OK)
+        fprintf(stderr, "kentang: %s is left aside, and the model sees no pictures: %s\n", found,
+                why);
+    return status;
+}
+
 kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *path, bool vocab_only,
                                kt_model **out, kt_error *err) {
     kt_model_params params = kt__place_model_params(c);
     params.vocab_only = vocab_only;
     if (!vocab_only && !c->replica) KT__STEP(kt__place_join(c, ctx, err));
     if (params.blas) hold_blas_threads();
-    return path ? kt_model_open(ctx, path, &params, out, err)
-                : kt_model_open_demo(ctx, &params, out, err);
+    if (!path) return kt_model_open_demo(ctx, &params, out, err);
+    return open_seeing(c, ctx, path, &params, out, err);
 }
 
 static kt_status open_own(const kt__place_asked *asked, int n_threads_max, kt__place *p,

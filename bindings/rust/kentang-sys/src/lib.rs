@@ -33,13 +33,14 @@ structures! {
         use_mmap: bool, use_mlock: bool, vocab_only: bool, exact: bool, blas: bool, blas_library: *const c_char, plain_attention: bool, rope_scaling: c_int,
         rope_freq_base: f32, rope_freq_scale: f32, yarn_ext_factor: f32, yarn_attn_factor: f32, yarn_beta_fast: f32,
         yarn_beta_slow: f32, yarn_orig_ctx: i32, chat_template: *const c_char, chat_fallback: bool,
+        mmproj: *const c_char,
     }
     kt_model_info {
         path: *const c_char, name: *const c_char, arch: *const c_char, quant: *const c_char, tokenizer: *const c_char,
         template_: *const c_char, n_params: u64, file_bytes: u64, weight_bytes: u64, decode_bytes: u64,
         kv_bytes_per_token: u64, n_vocab: i32, n_ctx_train: i32, n_layer: i32, d_model: i32, d_ff: i32, n_head: i32,
         n_head_kv: i32, head_dim: i32, bos_id: i32, eos_id: i32, add_bos: bool, add_eos: bool, bytes_per_token: i32,
-        pooling: c_int, is_encoder: bool,
+        pooling: c_int, is_encoder: bool, vision: *const c_char,
     }
     kt_engine_params {
         n_ctx: i32, n_batch: i32, n_ubatch: i32, n_seq_max: i32, n_threads: i32, n_threads_batch: i32, kv_bytes: u64,
