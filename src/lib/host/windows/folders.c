@@ -113,18 +113,43 @@ static bool rename_posix(const wchar_t *from, const wchar_t *to) {
     return done;
 }
 
+/* Where the system cannot do that: an open file may be renamed, so the old one goes aside and then away. A
+ * process that ends in between leaves the new file under its own name only. */
+static bool rename_aside(const wchar_t *from, const wchar_t *to) {
+    size_t n = wcslen(to);
+    wchar_t *aside = malloc((n + 32) * sizeof *aside);
+    if (!aside) return false;
+    wcscpy(aside, to);
+    swprintf(aside + n, 32, L".%lx-%llx.old", GetCurrentProcessId(),
+             (unsigned long long)GetTickCount64());
+    bool done = MoveFileExW(to, aside, 0);
+    if (done && !MoveFileExW(from, to, MOVEFILE_WRITE_THROUGH)) {
+        (void)MoveFileExW(aside, to, 0);
+        done = false;
+    }
+    if (done) (void)DeleteFileW(aside);
+    free(aside);
+    return done;
+}
+
+/* Over a file that is there, open or not; a folder takes an empty one's place. */
+static bool rename_over(const wchar_t *from, const wchar_t *to) {
+    DWORD attributes = GetFileAttributesW(from);
+    if (attributes == INVALID_FILE_ATTRIBUTES) return false;
+    if (attributes & FILE_ATTRIBUTE_DIRECTORY)
+        return RemoveDirectoryW(to) && MoveFileExW(from, to, MOVEFILE_WRITE_THROUGH);
+    return rename_posix(from, to) || rename_aside(from, to);
+}
+
 static int rename_to(const char *from, const char *to, bool replace) {
     wchar_t *a = kt__win_path(from), *b = kt__win_path(to);
     DWORD flags = MOVEFILE_WRITE_THROUGH | (replace ? MOVEFILE_REPLACE_EXISTING : 0);
-    bool done = a && b && MoveFileExW(a, b, flags);
+    bool named = a && b, done = named && MoveFileExW(a, b, flags);
     DWORD code = GetLastError();
-    if (!done && replace && a && b && code != ERROR_FILE_NOT_FOUND &&
-        code != ERROR_PATH_NOT_FOUND) {
-        done = rename_posix(a, b);
-        if (!done && GetFileAttributesW(a) & FILE_ATTRIBUTE_DIRECTORY && RemoveDirectoryW(b))
-            done = MoveFileExW(a, b, flags); /* a folder takes an empty one's place */
-    }
-    bool named = a && b;
+    if (!done && named && replace &&
+        (code == ERROR_ACCESS_DENIED || code == ERROR_SHARING_VIOLATION ||
+         code == ERROR_USER_MAPPED_FILE))
+        done = rename_over(a, b);
     free(a);
     free(b);
     if (done) return 0;

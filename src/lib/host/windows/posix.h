@@ -341,6 +341,7 @@ static inline int kt__win_cpu_count(const cpu_set_t *set) {
 }
 #define CPU_ISSET_S(cpu, size, set) \
     ((void)(size), CPU_ISSET((cpu) % CPU_SETSIZE, &(set)[(cpu) / CPU_SETSIZE]))
+#define CPU_EQUAL(a, b) (memcmp(a, b, sizeof(cpu_set_t)) == 0)
 #define CPU_COUNT kt__win_cpu_count
 #define CPU_AND(out, a, b)                                         \
     do {                                                           \
@@ -390,7 +391,12 @@ static inline int kt__win_keep_clock(pthread_condattr_t *attributes, int clock) 
 
 int kt__win_memalign(void **out, size_t align, size_t n);
 void kt__win_free(void *p);
+static inline void *kt__win_aligned_alloc(size_t align, size_t n) {
+    void *p = NULL;
+    return kt__win_memalign(&p, align, n) == 0 ? p : NULL;
+}
 #define posix_memalign kt__win_memalign
+#define aligned_alloc kt__win_aligned_alloc
 #define free kt__win_free
 
 /* ---- texts (text.c) ---- */

@@ -60,10 +60,24 @@ static void name_folders(void) {
     name_folder("TMPDIR", "TEMP");
 }
 
+/* A path that was typed with Windows's slashes gets the others, which kentang looks for; every other text, such as a
+ * prompt, stays what it is. */
+static void turn_slashes(wchar_t *text) {
+    bool drive = text[0] && text[1] == L':' && text[2] == L'\\';
+    size_t dots = wcsspn(text, L".");
+    bool relative = dots && dots < 3 && text[dots] == L'\\';
+    if (!drive && !relative &&
+        (!wcschr(text, L'\\') || GetFileAttributesW(text) == INVALID_FILE_ATTRIBUTES))
+        return;
+    for (; *text; text++)
+        if (*text == L'\\') *text = L'/';
+}
+
 static char **read_arguments(int *n) {
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), n);
     char **out = wide ? calloc((size_t)*n + 1, sizeof *out) : NULL;
     for (int i = 0; out && i < *n; i++) {
+        if (i) turn_slashes(wide[i]);
         out[i] = kt__win_narrow(wide[i]);
         if (!out[i]) return NULL;
     }
