@@ -433,7 +433,7 @@ static void test_what_kentang_does_not_do(void **state) {
         {"{" HELLO ",\"logit_bias\":[[\"the\",2]]}", "logit_bias[0]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
          "messages[0].content[0].type"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"images\":[\"aGk=\"]}]}",
+        {"{\"messages\":[{\"role\":\"system\",\"content\":\"a\",\"images\":[\"aGk=\"]}]}",
          "messages[0].images"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -164,9 +164,6 @@ typedef struct kt__vocab_letter {
     uint8_t n;
 } kt__vocab_letter;
 void kt__vocab_letters(kt__vocab_letter letters[256]);
-/* vocab_pieces.c: base64, with or without '=' at its end, into out[3 / 4 of its length]; returns how
- * many bytes. *bad: the first character that is not base64, or SIZE_MAX. */
-size_t kt__vocab_base64(kt__str text, char *out, size_t *bad);
 /* vocab_special.c: special ids, end-of-turn ids, BOS and EOS rules. */
 kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
                                  kt_error *err) KT_CHECKED;

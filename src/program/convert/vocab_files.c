@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/error.h"
 #include "convert/json_file.h"
 #include "convert/sentencepiece.h"
@@ -350,7 +351,7 @@ static size_t read_token(kt__str s, char *out) {
     size_t bad, n_digits = s.len;
     while (n_digits && s.s[n_digits - 1] == '=') n_digits--;
     if (n_digits > MAX_DIGITS) return 0;
-    size_t n = kt__vocab_base64(s, out, &bad);
+    size_t n = kt__base64_decode(s.s, s.len, out, &bad);
     return bad == SIZE_MAX ? n : 0;
 }
 

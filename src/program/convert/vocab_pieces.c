@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "convert/vocab.h"
 
@@ -90,31 +91,11 @@ out:
 
 /* ---- unigram ---- */
 
-static int digit_of(char c) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
-size_t kt__vocab_base64(kt__str text, char *out, size_t *bad) {
-    size_t n = 0;
-    uint32_t bits = 0;
-    while (text.len && text.s[text.len - 1] == '=') text.len--;
-    *bad = SIZE_MAX;
-    for (size_t i = 0; i < text.len && *bad == SIZE_MAX; i++) {
-        int digit = digit_of(text.s[i]);
-        if (digit < 0) *bad = i;
-        bits = bits << 6 | (uint32_t)digit;
-        if (i % 4 != 0) out[n++] = (char)(bits >> (i % 4 == 1 ? 4 : i % 4 == 2 ? 2 : 0) & 0xff);
-    }
-    return n;
-}
-
 static kt_status decode_charsmap(kt__vocab *v, kt__str text, const char *path, kt_error *err) {
     char *out = kt__arena_alloc(&v->arena, text.len / 4 * 3 + 3);
     size_t bad;
     if (!out) return kt__fail_nomem(err, "a character map", text.len);
-    v->charsmap = (kt__str){out, kt__vocab_base64(text, out, &bad)};
+    v->charsmap = (kt__str){out, kt__base64_decode(text.s, text.len, out, &bad)};
     if (bad == SIZE_MAX) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                        "precompiled_charsmap is not base64 at its character %zu", bad);

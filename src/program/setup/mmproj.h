@@ -1,6 +1,6 @@
 /* The file with the part of a model that sees.
  *
- * Owns: finding the one that lies beside a model, where the settings name none. Any thread. */
+ * Owns: finding the one that lies next to a model, where the settings name none. Any thread. */
 #ifndef KT_SETUP_MMPROJ_H
 #define KT_SETUP_MMPROJ_H
 

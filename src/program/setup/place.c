@@ -151,7 +151,7 @@ static bool is_of_mmproj(kt_status status) {
     return status == KT_E_ARG || status == KT_E_FORMAT || status == KT_E_UNSUPPORTED;
 }
 
-/* With the encoder that is given, or the one beside the model; that one may be another model's, and is left then. */
+/* With the encoder that is given, or the one next to the model; that one may be another model's, and is left then. */
 static kt_status open_seeing(const kt__config *c, kt_ctx *ctx, const char *path,
                              kt_model_params *params, kt_model **out, kt_error *err) {
     char found[4096];

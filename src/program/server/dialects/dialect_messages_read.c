@@ -96,6 +96,12 @@ static kt_status add_document_block(blocks *t, const kt__wire_place *at, json_t 
     return KT_OK;
 }
 
+/* The reader of the wire knows Anthropic's sources. */
+static kt_status add_image_block(blocks *t, const kt__wire_place *at, json_t *block) {
+    (void)at;
+    return add_to_list(t, json_object_get(open_message(t), "content"), json_incref(block));
+}
+
 static kt_status skip_block(blocks *t, const kt__wire_place *at, json_t *block) {
     (void)t, (void)at, (void)block;
     return KT_OK;
@@ -157,6 +163,7 @@ static kt_status add_block(blocks *t, const kt__wire_place *at, json_t *block) {
         const char *type, *role; /* NULL: either */
         kt_status (*add)(blocks *t, const kt__wire_place *at, json_t *block);
     } kinds[] = {{"text", NULL, add_text_block},
+                 {"image", "user", add_image_block},
                  {"document", "user", add_document_block},
                  {"server_tool_use", "assistant", skip_block},
                  {"web_search_tool_result", "assistant", skip_block},
@@ -176,8 +183,8 @@ static kt_status add_block(blocks *t, const kt__wire_place *at, json_t *block) {
                                 kinds[i].type, kinds[i].role);
     }
     return kt__wire_fail_at(t->r, KT_E_UNSUPPORTED, &type_at,
-                            "\"%.40s\" is not supported, only text, tool_use, tool_result and "
-                            "thinking",
+                            "\"%.40s\" is not supported, only text, image, tool_use, "
+                            "tool_result and thinking",
                             json_string_value(type));
 }
 

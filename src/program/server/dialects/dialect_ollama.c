@@ -109,7 +109,7 @@ static kt_status refuse_member(const json_t *from, const char *key, kt_error *er
 }
 
 static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const char *const names[] = {"images", "template", "context"};
+    static const char *const names[] = {"template", "context"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;
@@ -150,8 +150,9 @@ static kt__wire_form read_prompt(json_t *body, const json_t *from) {
         return KT__WIRE_NATIVE;
     }
     copy_member(body, "system", from, "system");
-    json_object_set_new(body, "messages",
-                        json_pack("[{s:s,s:O}]", "role", "user", "content", prompt));
+    json_t *message = json_pack("{s:s,s:O}", "role", "user", "content", prompt);
+    copy_member(message, "images", from, "images");
+    json_object_set_new(body, "messages", json_pack("[o]", message));
     return KT__WIRE_SYSTEM;
 }
 
@@ -189,6 +190,7 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
         copy_tools(body, from);
     } else {
         form = read_prompt(body, from);
+        if (form == KT__WIRE_NATIVE) KT__TRY(refuse_member(from, "images", err));
     }
     copy_member(body, "model", from, "model");
     copy_member(body, "adapter", from, "adapter");

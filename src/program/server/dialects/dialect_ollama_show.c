@@ -64,9 +64,10 @@ static void write_model_info(kt__buf *out, const kt__model_facts *f) {
 
 /* Calls of tools are read of whatever a decoder writes. */
 static void write_capabilities(kt__buf *out, const kt__model_facts *f) {
-    (void)kt__buf_printf(out, ",\"capabilities\":[%s\"embedding\"%s%s]",
+    (void)kt__buf_printf(out, ",\"capabilities\":[%s\"embedding\"%s%s%s]",
                          f->model.is_encoder ? "" : "\"completion\",\"tools\",",
-                         f->fills_gaps ? ",\"insert\"" : "", f->reasons ? ",\"thinking\"" : "");
+                         f->fills_gaps ? ",\"insert\"" : "", f->reasons ? ",\"thinking\"" : "",
+                         f->sees ? ",\"vision\"" : "");
 }
 
 /* ---- a created model's own words ---- */

@@ -52,6 +52,8 @@ static kt_status add_text_part(const transcript *t, const kt__wire_place *at, co
     KT__TRY(need_text(t, at, part, "type", &type));
     const char *name = json_string_value(type);
     bool refusal = !strcmp(name, "refusal");
+    if (!strcmp(name, "input_image") && json_is_string(json_object_get(part, "image_url")))
+        return json_array_append(to, (json_t *)(uintptr_t)part) == 0 ? KT_OK : fail_memory(t);
     if (!refusal && !is_text_type(name))
         return refuse_type(t, at, name, "\"input_text\" and \"output_text\"");
     KT__TRY(need_text(t, at, part, refusal ? "refusal" : "text", &text));

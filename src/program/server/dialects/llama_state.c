@@ -57,7 +57,8 @@ void kt__llama_write_props(kt__shared *shared, const kt__config *config, kt__buf
     (void)kt__buf_printf(out, ",\"total_slots\":%d", (int)info.engine.n_parallel);
     write_file(first, config, out);
     kt__json_member(out, "build_info", kt_version());
-    (void)kt__buf_puts(out, ",\"modalities\":{\"vision\":false,\"audio\":false}");
+    (void)kt__buf_printf(out, ",\"modalities\":{\"vision\":%s,\"audio\":false}",
+                         kt__served_sees(first) ? "true" : "false");
     (void)kt__buf_printf(out, ",\"is_sleeping\":%s", info.loaded ? "false" : "true");
     (void)kt__served_look(first, write_template, out);
     (void)kt__buf_putc(out, '}');

@@ -38,6 +38,8 @@ static void look_at_model(void *user, const kt_model *model) {
                  strstr(template, "reasoning_content");
     snprintf(f->arch, sizeof f->arch, "%s", f->model.arch);
     snprintf(f->quant, sizeof f->quant, "%s", f->model.quant);
+    f->sees = f->model.vision != NULL;
+    f->model.vision = NULL;
     f->model.path = f->model.name = f->model.arch = f->model.quant = NULL;
     f->model.tokenizer = f->model.template_ = NULL;
 }
@@ -59,6 +61,7 @@ kt_status kt__model_facts_read(kt__models *models, kt__served *served, kt__model
     else
         KT__TRY(kt_model_open_demo(ctx, &params, &model, err));
     look_at_model(out, model);
+    out->sees = kt__served_has_mmproj(served, path);
 out:
     kt_model_close(model);
     kt__free(path);

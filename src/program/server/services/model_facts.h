@@ -13,6 +13,7 @@ typedef struct kt__model_facts {
     char *template_; /* the chat template's source, or NULL */
     bool fills_gaps; /* it has tokens for a gap in a text */
     bool reasons;    /* its template knows reasoning */
+    bool sees;       /* pictures: of a model that is not loaded, that its encoder's file is there */
 } kt__model_facts;
 
 kt_status KT_CHECKED kt__model_facts_read(kt__models *models, kt__served *served,

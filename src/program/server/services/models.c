@@ -15,6 +15,7 @@
 #include "services/asked_name.h"
 #include "services/stats_sum.h"
 #include "setup/made.h"
+#include "setup/mmproj.h"
 #include "setup/place.h"
 #include "setup/serve_opts.h"
 #include "setup/tuned.h"
@@ -357,6 +358,29 @@ kt_status kt__served_file(const kt__served *s, char **path, kt_error *err) {
     if (config->find_model) return config->find_model(config, s->path, NULL, false, path, err);
     *path = kt__strdup(s->path);
     return *path ? KT_OK : kt__fail_nomem(err, "a path", strlen(s->path));
+}
+
+bool kt__served_has_mmproj(const kt__served *s, const char *path) {
+    const char *given = s->config->mmproj;
+    char found[4096];
+    if (given && *given) return path && strcmp(given, "off") != 0;
+    return path && kt__mmproj_find(path, found, sizeof found);
+}
+
+static void look_for_eye(void *user, const kt_model *model) {
+    kt_model_info info;
+    kt_model_get_info(model, &info);
+    *(bool *)user = info.vision != NULL;
+}
+
+bool kt__served_sees(kt__served *s) {
+    bool sees = false;
+    char *path = NULL;
+    kt_error ignored;
+    if (kt__served_look(s, look_for_eye, &sees)) return sees;
+    if (kt__served_file(s, &path, &ignored) == KT_OK) sees = kt__served_has_mmproj(s, path);
+    kt__free(path);
+    return sees;
 }
 
 /* Before it is read: what changes from then on is seen. Of what is in memory nothing matters. */

@@ -117,6 +117,10 @@ kt__learner_table *kt__served_learners(kt__served *served);
 void kt__models_renew_adapters(kt__models *models, const kt__config *config);
 /* Neither waits for loading nor for a computation. */
 void kt__served_get_info(kt__served *served, kt__served_info *out);
+/* Whether the settings name an encoder of pictures for its file at path (NULL: none), or one lies next to it. */
+bool kt__served_has_mmproj(const kt__served *served, const char *path);
+/* Whether it sees pictures: where it is loaded, that it does; else that it would. */
+bool kt__served_sees(kt__served *served);
 /* Calls look with the model where it is loaded, under its lock: it must not block. false: it is not. */
 typedef void kt__look_fn(void *user, const kt_model *model);
 bool kt__served_look(kt__served *served, kt__look_fn *look, void *user);

@@ -81,7 +81,8 @@ static void write_other_names(kt__buf *out, const kt__config *config, const kt__
 }
 
 /* In the words of OpenAI's clients and of Anthropic's. */
-static void write_listed_model(kt__http_request *r, const kt__served_info *info) {
+static void write_listed_model(kt__http_request *r, kt__served *model,
+                               const kt__served_info *info) {
     kt__buf *out = &r->reply;
     const int64_t start_s = r->shared->start_s;
     char when[32];
@@ -98,6 +99,8 @@ static void write_listed_model(kt__http_request *r, const kt__served_info *info)
     kt__json_member(out, "display_name", info->general_name[0] ? info->general_name : info->name);
     (void)kt__buf_printf(out, ",\"loaded\":%s", info->loaded ? "true" : "false");
     if (info->loaded) (void)kt__buf_printf(out, ",\"context_length\":%d", (int)info->engine.n_ctx);
+    if (kt__served_sees(model))
+        (void)kt__buf_puts(out, ",\"capabilities\":[\"completion\",\"vision\"]");
     write_other_names(out, r->settings->config, info);
     kt__adapters_write_names(out, r->settings->config, info->name);
     (void)kt__buf_putc(out, '}');
@@ -109,11 +112,12 @@ static int get_models(kt__http_request *r) {
     (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < n; i++) {
         kt__served_info info;
-        kt__served_get_info(kt__models_at(r->shared->models, i), &info);
+        kt__served *model = kt__models_at(r->shared->models, i);
+        kt__served_get_info(model, &info);
         if (info.gone) continue;
         if (i) (void)kt__buf_putc(&r->reply, ','); /* the first one is configured, and stays */
         last = info.name;
-        write_listed_model(r, &info);
+        write_listed_model(r, model, &info);
     }
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
     if (r->settings->config->manage) (void)kt__buf_puts(&r->reply, ",\"manage\":true");
@@ -140,7 +144,7 @@ static int get_model(kt__http_request *r) {
         return 404;
     }
     kt__served_get_info(found, &info);
-    write_listed_model(r, &info);
+    write_listed_model(r, found, &info);
     return 200;
 }
 

@@ -50,6 +50,11 @@ typedef struct kt__wire_prompt {
     int32_t pair_from; /* kt_request_params.pair_from */
 } kt__wire_prompt;
 
+/* Where a picture is in the body, and the place and the text of the error that the model sees none. */
+typedef struct kt__wire_picture {
+    const char *at, *any_at, *any;
+} kt__wire_picture;
+
 /* A request, with everything it points to in its own arena. */
 typedef struct kt__wire_request {
     kt__wire_form form;
@@ -80,8 +85,11 @@ typedef struct kt__wire_request {
     const kt__adapter_named *adapters; /* [n_adapters] */
     size_t n_adapters;
     bool adapters_given;
-    bool version_given;       /* "adapter" is a number: */
-    int64_t learned_version;  /* of what the client has taught */
+    bool version_given;               /* "adapter" is a number: */
+    int64_t learned_version;          /* of what the client has taught */
+    kt__wire_picture *picture_places; /* [n_pictures] of req.pictures */
+    kt_picture *picture_files;
+    size_t n_pictures, cap_pictures;
     const char *notes;        /* what of the body was left aside, a line each; or NULL */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
@@ -116,7 +124,7 @@ typedef struct kt__wire_name {
 /* An error of the reading or of the engine in the client's words: the field at fault, in `where`
  * and where the message begins with it. The first name that fits; names may be NULL. */
 void kt__wire_rename_error(const kt__wire_name *names, kt_error *err);
-/* The same of an error of kt_engine_submit: the place within a form is one within the request. */
+/* The same of an error of kt_engine_submit: the place within a form, or a picture's, is one within the request. */
 void kt__wire_place_error(const kt__wire_request *request, kt_error *err);
 
 /* ---- answers: all append to `out` one line without its newline; look at out->failed once ---- */

@@ -234,6 +234,7 @@ static bool has_more(const json_t *message) {
         const json_t *v = kt__wire_member(message, names[i]);
         more |= v && !kt__wire_is_empty(v);
     }
+    more |= kt__wire_has_pictures(message);
     for (size_t i = 0; i < sizeof reasoning_names / sizeof reasoning_names[0]; i++)
         more |= json_is_string(kt__wire_member(message, reasoning_names[i]));
     return more;
@@ -371,7 +372,10 @@ typedef struct turns {
 
 static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *message,
                           const kt__wire_place *at, const json_t *from) {
-    json_t *made = json_pack("{s:s,s:s}", "role", message->role, "content", message->content);
+    json_t *made = from && kt__wire_has_pictures(from)
+                       ? json_pack("{s:s,s:o}", "role", message->role, "content",
+                                   kt__wire_picture_parts(from))
+                       : json_pack("{s:s,s:s}", "role", message->role, "content", message->content);
     if (json_array_append_new(t->list, made) != 0) return kt__wire_fail_nomem(r);
     if (!strcmp(message->role, "tool"))
         return add_result(r, at, from, made, t->calls, t->n_answered++);

@@ -112,6 +112,7 @@ void kt__wire_place_error(const kt__wire_request *request, kt_error *err) {
     static const char ours[] = "constraint.forms[0]";
     const kt__wire_name names[] = {{ours, request->form_at}, {NULL, NULL}};
     char text[sizeof err->message];
+    if (kt__wire_place_picture(request, err)) return;
     if (!request->form_at || strncmp(err->where, ours, sizeof ours - 1) != 0) return;
     snprintf(text, sizeof text, "%s: %.300s", err->where, kt__error_without_place(err));
     memcpy(err->message, text, sizeof text);

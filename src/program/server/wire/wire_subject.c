@@ -32,21 +32,20 @@ typedef struct text_part {
     size_t len;
 } text_part;
 
-static bool is_picture(const char *type) {
-    return !strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image");
-}
-
-/* The text of one element of a content array. A picture that a tool returned is said to be one, so
- * that a conversation is not lost for it; a refusal is what the assistant said. */
+/* The text of one element of a content array. A user's picture has none. One that a tool returned is
+ * said to be one, so that a conversation is not lost for it; a refusal is what the assistant
+ * said. */
 static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
-                           bool of_tool, text_part *out) {
+                           const char *role, text_part *out) {
     static const char unseen[] = "(an image, which this model cannot see)";
     kt__wire_place type_at = {.up = at, .key = "type"}, text_at = {.up = at, .key = "text"};
     if (!json_is_object(part)) return kt__wire_fail_type(r, at, "an object", part);
     const json_t *type = kt__wire_member(part, "type");
     const char *name = json_string_value(type);
     if (!name) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
-    if (of_tool && is_picture(name)) {
+    if (!strcmp(role, "user") && kt__wire_is_picture(name))
+        return kt__wire_read_picture(r, at, part);
+    if (!strcmp(role, "tool") && kt__wire_is_picture(name)) {
         *out = (text_part){unseen, sizeof unseen - 1};
         return kt__wire_note(r, at, "a picture, which is not read");
     }
@@ -63,19 +62,20 @@ static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, c
 
 /* Parts are joined by newlines. */
 static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, const json_t *parts,
-                            bool of_tool, const char **out) {
+                            const char *role, const char **out) {
     size_t n = json_array_size(parts), bytes = 1;
     text_part *texts = kt__arena_calloc(r->arena, n + 1, sizeof *texts);
     if (!texts) return kt__wire_fail_nomem(r);
     for (size_t i = 0; i < n; i++) {
         kt__wire_place here = {.up = at, .index = i};
-        KT__STEP(read_part(r, &here, json_array_get(parts, i), of_tool, &texts[i]));
+        KT__STEP(read_part(r, &here, json_array_get(parts, i), role, &texts[i]));
         bytes += texts[i].len + 1;
     }
     char *joined = kt__arena_calloc(r->arena, bytes, 1), *end = joined;
     if (!joined) return kt__wire_fail_nomem(r);
     for (size_t i = 0; i < n; i++) {
-        if (i) *end++ = '\n';
+        if (!texts[i].s) continue;
+        if (end > joined) *end++ = '\n';
         end = mempcpy(end, texts[i].s, texts[i].len);
     }
     *out = joined;
@@ -83,9 +83,9 @@ static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, 
 }
 
 static kt_status read_text_or_parts(const kt__wire_reader *r, const kt__wire_place *at,
-                                    const json_t *v, bool of_tool, const char **out) {
+                                    const json_t *v, const char *role, const char **out) {
     char *text;
-    if (json_is_array(v)) return join_parts(r, at, v, of_tool, out);
+    if (json_is_array(v)) return join_parts(r, at, v, role, out);
     if (!json_is_string(v)) return kt__wire_fail_type(r, at, "a string or an array of parts", v);
     kt_status status = kt__wire_read_string(r, at, v, &text, NULL);
     if (status == KT_OK) *out = text;
@@ -102,26 +102,22 @@ static kt_status read_content(const kt__wire_reader *r, const kt__wire_place *up
         return KT_OK;
     }
     if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
-    return read_text_or_parts(r, &at, v, of_tool, &out->content);
+    return read_text_or_parts(r, &at, v, out->role, &out->content);
 }
 
 static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at,
                               const json_t *message, kt_message *out) {
-    kt__wire_place images_at = {.up = at, .key = "images"};
     if (!json_is_object(message)) return kt__wire_fail_type(r, at, "an object", message);
-    const json_t *images = kt__wire_member(message, "images"); /* Ollama's */
-    if (images && !kt__wire_is_empty(images))
-        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &images_at,
-                                "not supported: kentang sees no images");
-    kt_status status = read_role(r, at, message, &out->role);
-    return status == KT_OK ? read_content(r, at, message, out) : status;
+    KT__STEP(read_role(r, at, message, &out->role));
+    KT__STEP(kt__wire_read_images(r, at, message, !strcmp(out->role, "user")));
+    return read_content(r, at, message, out);
 }
 
 /* A conversation's first message, where the body has it next to the others. */
 static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_message *out) {
     kt__wire_place at = {.key = "system"};
     *out = (kt_message){.role = "system"};
-    return read_text_or_parts(r, &at, v, false, &out->content);
+    return read_text_or_parts(r, &at, v, "system", &out->content);
 }
 
 /* The beginning of an answer: a text of the assistant's that called no tools. */
@@ -222,6 +218,9 @@ static kt_status read_conversations(const kt__wire_reader *r, const kt__wire_pla
         req->chat_json = NULL;
         req->chat_json_len = 0;
         status = read_conversation(r, &here, body, json_array_get(list, i), NULL);
+        if (status == KT_OK && r->request->n_pictures)
+            status = kt__wire_fail_at(r, KT_E_UNSUPPORTED, &here,
+                                      "pictures go with one conversation a request");
         prompts[i] = (kt__wire_prompt){.messages = req->messages,
                                        .n_messages = req->n_messages,
                                        .chat_json = req->chat_json,

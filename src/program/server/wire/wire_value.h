@@ -66,6 +66,18 @@ kt_status KT_CHECKED kt__wire_read_adapters(const kt__wire_reader *r, const json
 kt_status KT_CHECKED kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_subject(const kt__wire_reader *r, const json_t *body);
 
+/* wire_pictures.c. A part of a user's message, or what is next to it, into req.pictures; whether a message has any, and
+ * its content as chat_json has it, with {"type": "image"} where they are (NULL: no memory). */
+bool kt__wire_is_picture(const char *type);
+kt_status KT_CHECKED kt__wire_read_picture(const kt__wire_reader *r, const kt__wire_place *at,
+                                           const json_t *part);
+kt_status KT_CHECKED kt__wire_read_images(const kt__wire_reader *r, const kt__wire_place *up,
+                                          const json_t *message, bool of_user);
+bool kt__wire_has_pictures(const json_t *message);
+json_t *kt__wire_picture_parts(const json_t *message);
+/* The engine's error is about one, and is put into the request's words. */
+bool kt__wire_place_picture(const kt__wire_request *request, kt_error *err);
+
 /* Notes that the member at `at` is left aside, and what it is: "tools[1]: a tool of type shell". */
 kt_status KT_CHECKED kt__wire_note(const kt__wire_reader *r, const kt__wire_place *at,
                                    const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,163 @@
+/* Pictures in a request: what OpenAI's, Anthropic's, Responses' and Ollama's bodies say of one, to the bytes of its
+ * file. Whether the model sees is known when the request is submitted, and said in the words of its place. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "wire/wire_value.h"
+
+bool kt__wire_is_picture(const char *type) {
+    return !strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image");
+}
+
+/* One more in the request's list. */
+static kt__wire_picture *next_picture(const kt__wire_reader *r) {
+    kt__wire_request *q = r->request;
+    if (q->n_pictures == q->cap_pictures) {
+        size_t cap = q->cap_pictures ? 2 * q->cap_pictures : 4;
+        kt__wire_picture *places = kt__arena_calloc(r->arena, cap, sizeof *places);
+        kt_picture *files = kt__arena_calloc(r->arena, cap, sizeof *files);
+        if (!places || !files) return NULL;
+        if (q->n_pictures) {
+            memcpy(places, q->picture_places, q->n_pictures * sizeof *places);
+            memcpy(files, q->req.pictures, q->n_pictures * sizeof *files);
+        }
+        q->picture_places = places;
+        q->picture_files = files;
+        q->cap_pictures = cap;
+        q->req.pictures = files;
+    }
+    return &q->picture_places[q->n_pictures];
+}
+
+/* place: of an error in the picture, or of one for there being any, with its text. */
+static kt_status add_file(const kt__wire_reader *r, const kt__wire_place *at,
+                          const kt__wire_place *any_at, const char *any, const char *base64,
+                          size_t len) {
+    kt__wire_picture *p = next_picture(r);
+    char *data = kt__arena_alloc(r->arena, len / 4 * 3 + 3);
+    size_t bad;
+    if (!p || !data) return kt__wire_fail_nomem(r);
+    size_t n = kt__base64_decode(base64, len, data, &bad);
+    if (bad != SIZE_MAX)
+        return kt__wire_fail_at(r, KT_E_ARG, at, "is not base64 at its character %zu", bad);
+    *p = (kt__wire_picture){kt__wire_path(r, at), kt__wire_path(r, any_at),
+                            kt__arena_strndup(r->arena, any, strlen(any))};
+    if (!p->at || !p->any_at || !p->any) return kt__wire_fail_nomem(r);
+    r->request->picture_files[r->request->n_pictures++] = (kt_picture){data, n};
+    r->request->req.n_pictures = r->request->n_pictures;
+    return KT_OK;
+}
+
+/* data:image/png;base64,... */
+static kt_status add_url(const kt__wire_reader *r, const kt__wire_place *at,
+                         const kt__wire_place *type_at, const char *any, const json_t *url) {
+    const char *text = json_string_value(url);
+    const char *data = strstr(text, ";base64,");
+    if (strncmp(text, "data:", 5) != 0 || !data)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
+                                "only a data: URL with the picture in base64 is read: "
+                                "data:image/png;base64,...; nothing is fetched");
+    data += strlen(";base64,");
+    return add_file(r, at, type_at, any, data, json_string_length(url) - (size_t)(data - text));
+}
+
+/* Where a part has its picture: a text of base64, or a URL; NULL: nowhere. */
+static const json_t *source_of(const json_t *part, bool *is_url) {
+    const json_t *url = json_object_get(part, "image_url"),
+                 *source = json_object_get(part, "source");
+    *is_url = true;
+    if (json_is_object(url)) url = json_object_get(url, "url");
+    if (json_is_string(url)) return url;
+    if (json_is_string(json_object_get(source, "url"))) return json_object_get(source, "url");
+    *is_url = false;
+    const json_t *data = json_object_get(source, "data");
+    return json_is_string(data) ? data : NULL;
+}
+
+kt_status kt__wire_read_picture(const kt__wire_reader *r, const kt__wire_place *at,
+                                const json_t *part) {
+    kt__wire_place type_at = {.up = at, .key = "type"};
+    const char *type = json_string_value(json_object_get(part, "type"));
+    char any[96];
+    bool is_url;
+    const json_t *source = source_of(part, &is_url);
+    snprintf(any, sizeof any, "\"%.40s\" is not supported, only \"text\"", type);
+    if (!source) return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at, "%s", any);
+    if (is_url) return add_url(r, at, &type_at, any, source);
+    return add_file(r, at, &type_at, any, json_string_value(source), json_string_length(source));
+}
+
+/* Ollama's: a list of base64 next to the message's text. */
+kt_status kt__wire_read_images(const kt__wire_reader *r, const kt__wire_place *up,
+                               const json_t *message, bool of_user) {
+    static const char none[] = "not supported: kentang sees no images";
+    kt__wire_place at = {.up = up, .key = "images"};
+    const json_t *list = kt__wire_member(message, "images");
+    if (!list || kt__wire_is_empty(list)) return KT_OK;
+    if (!of_user) return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only in a user's message");
+    if (!json_is_array(list)) return kt__wire_fail_type(r, &at, "an array", list);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_string(v)) return kt__wire_fail_type(r, &here, "a string of base64", v);
+        KT__STEP(add_file(r, &here, &at, none, json_string_value(v), json_string_length(v)));
+    }
+    return KT_OK;
+}
+
+bool kt__wire_has_pictures(const json_t *message) {
+    const json_t *images = kt__wire_member(message, "images"),
+                 *content = kt__wire_member(message, "content");
+    const char *role = json_string_value(kt__wire_member(message, "role"));
+    bool any = images && !kt__wire_is_empty(images);
+    if (!role || strcmp(role, "user") != 0) return false;
+    for (size_t i = 0; json_is_array(content) && i < json_array_size(content) && !any; i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(content, i), "type"));
+        any = type && kt__wire_is_picture(type);
+    }
+    return any;
+}
+
+json_t *kt__wire_picture_parts(const json_t *message) {
+    const json_t *images = kt__wire_member(message, "images"),
+                 *content = kt__wire_member(message, "content");
+    json_t *parts = json_array();
+    int rc = parts ? 0 : -1;
+    for (size_t i = 0; i < json_array_size(images) && rc == 0; i++)
+        rc = json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
+    if (json_is_string(content) && rc == 0)
+        rc = json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", content));
+    for (size_t i = 0; json_is_array(content) && i < json_array_size(content) && rc == 0; i++) {
+        const json_t *part = json_array_get(content, i);
+        json_t *text = json_object_get(part, "text");
+        if (!text) text = json_object_get(part, "refusal");
+        bool seen = kt__wire_is_picture(json_string_value(json_object_get(part, "type")));
+        rc = json_array_append_new(parts,
+                                   seen ? json_pack("{s:s}", "type", "image")
+                                        : json_pack("{s:s,s:O}", "type", "text", "text", text));
+    }
+    if (rc == 0) return parts;
+    json_decref(parts);
+    return NULL;
+}
+
+/* "pictures[1]" is a place in the engine's words; "pictures" means that there are any. */
+bool kt__wire_place_picture(const kt__wire_request *request, kt_error *err) {
+    unsigned i = 0;
+    char text[sizeof err->message];
+    if (strncmp(err->where, "pictures", 8) != 0 || !request->n_pictures) return false;
+    bool one = sscanf(err->where, "pictures[%u]", &i) == 1 && i < request->n_pictures;
+    const kt__wire_picture *p = &request->picture_places[one ? i : 0];
+    bool none = !one && err->code == KT_E_UNSUPPORTED && strstr(err->message, "mmproj");
+    const char *place = none ? p->any_at : p->at;
+    const char *colon = one ? strstr(err->message, ": ") : NULL;
+    snprintf(text, sizeof text, "%.150s: %.300s", place,
+             none    ? p->any
+             : colon ? colon + 2
+                     : err->message);
+    memcpy(err->message, text, sizeof text);
+    snprintf(err->where, sizeof err->where, "%s", place);
+    return true;
+}
