@@ -2,14 +2,15 @@
 # The libraries that kentang links, built static from Debian's source packages: against musl what one binary that runs
 # on any Linux needs, and with mingw-w64 what kentang.exe needs (and its tests: cmocka). Nothing on this machine is
 # changed but the packages that scripts/package installs.
-#   scripts/static_libs.sh x86_64|aarch64|windows DIR
+#   scripts/static_libs.sh x86_64|aarch64|windows|shared DIR      (shared: for a libkentang.so of this machine)
 # DIR then holds prefix/ (libraries, headers, pkg-config files), cc (the compiler to use), licences/ (NAME.copyright) and
 # versions (lines of NAME VERSION LICENCE).
 set -eu
-arch=${1:?usage: scripts/static_libs.sh x86_64|aarch64|windows DIR}
+arch=${1:?usage: scripts/static_libs.sh x86_64|aarch64|windows|shared DIR}
 mkdir -p "${2:?usage: scripts/static_libs.sh ARCH DIR}"
 dir=$(cd "$2" && pwd)
 libraries="utf8proc jansson hwloc ncurses libedit libmicrohttpd"
+[ "$arch" != shared ] || libraries="utf8proc hwloc"
 [ "$arch" != windows ] || libraries="utf8proc jansson hwloc libmicrohttpd curl cmocka"
 [ "$(cat "$dir/.complete" 2>/dev/null)" = "$libraries" ] && exit 0
 
@@ -53,6 +54,7 @@ kernel_headers() { # from FOLDER, where asm lies
     ln -sfn "$1/asm" "$dir/kernel/asm"
 }
 write_cc() { # COMMAND WITH OPTIONS
+    mkdir -p "$dir/kernel"
     printf '#!/bin/sh\nexec %s "$@" -idirafter %s\n' "$1" "$dir/kernel" >"$dir/cc"
     chmod +x "$dir/cc"
 }
@@ -91,7 +93,11 @@ windows)
     export RC=$host-windres STRIP=$host-strip
     tools=$host- windows_flags="-D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00" # printf as in C99; what Windows 10 has
     ;;
-*) echo "static_libs.sh: $arch: x86_64, aarch64 or windows" >&2; exit 2 ;;
+shared)
+    write_cc "cc -fPIC"
+    host=$(cc -dumpmachine)
+    ;;
+*) echo "static_libs.sh: $arch: x86_64, aarch64, windows or shared" >&2; exit 2 ;;
 esac
 
 # ---- the libraries ----
@@ -196,6 +202,7 @@ esac
         echo "$name $(dpkg-parsechangelog -l "$(echo "$dir/src/$name"-*/debian/changelog)" -S Version) $(licence_of "$name")"
     done
     case "$arch" in
+    shared) ;; # against this machine's libc
     windows) echo "mingw-w64 $(dpkg-query -W -f '${Version}' mingw-w64-x86-64-dev) ZPL-2.1" ;;
     *) echo "musl $musl $(licence_of musl)" ;;
     esac

@@ -242,6 +242,20 @@ if command -v curl >/dev/null 2>&1 && grep -q '^0*1 ' /proc/net/if_inet6 2>/dev/
     finish
 fi
 
+# the request that the guide of the Sahabat service times, as it is written there but for the port
+if command -v curl >/dev/null 2>&1; then
+    start --listen 127.0.0.1:0 --socket none --ctx 512
+    curl -s -X POST "$(url_of)/v1/chat/completions" \
+        -H "Content-Type: application/json" \
+        -d '{
+    "model": "Sahabat-AI/gemma2-9b-cpt-sahabatai-v1-instruct",
+    "messages": [{"role": "user", "content": "Test"}],
+    "max_tokens": 100
+  }' >out
+    grep -q '"object":"chat.completion"' out && grep -q '"finish_reason":"\(stop\|length\)"' out || fail "the request of Sahabat's guide: $(cat out)"
+    finish
+fi
+
 if command -v systemd-socket-activate >/dev/null 2>&1; then
     systemd-socket-activate -l "$dir/act.sock" "$kentang" serve --no-config --no-env --listen none --socket none 2>log &
     server=$!

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the addon: build.sh [OUT]. Needs a C compiler, node's headers (Debian: libnode-dev, or those beside node) and
+# Compiles the addon: build.sh [OUT [FLAGS]]. Needs a C compiler, node's headers (Debian: libnode-dev, or those beside node) and
 # kentang, as pkg-config says, or in the folders KENTANG_INCLUDE and KENTANG_LIB_DIR.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,4 +15,4 @@ else
     flags=$(pkg-config --cflags --libs kentang)
 fi
 # shellcheck disable=SC2086
-cc -std=c17 -O2 -Wall -Wextra -fPIC -shared "$here/addon.c" -I"$headers" $flags -o "$out"
+cc -std=c17 -O2 -Wall -Wextra -fPIC -shared "$here/addon.c" -I"$headers" $flags ${2:-} -o "$out"

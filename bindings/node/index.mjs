@@ -1,7 +1,11 @@
 // Language models in this process, through libkentang. What options mean is said in kentang.h, whose names they have.
+import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const addon = createRequire(import.meta.url)(process.env.KENTANG_ADDON ?? "./kentang.node");
+// The npm package has an addon for each system it is made for, a checkout the one that build.sh made.
+const prebuilt = `./${process.platform}-${process.arch}/kentang.node`;
+const addon = createRequire(import.meta.url)(
+  process.env.KENTANG_ADDON ?? (existsSync(new URL(prebuilt, import.meta.url)) ? prebuilt : "./kentang.node"));
 
 export const version = addon.version;
 

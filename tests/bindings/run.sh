@@ -37,7 +37,7 @@ run_sockets() { sh "$source/tests/test_serve_examples.sh" "$build" "$source"; }
 run_rust() {
     needs cargo || return 0
     export CARGO_TARGET_DIR="$build/bindings-rust" KENTANG_LIB_DIR="$build"
-    (cd "$source/bindings/rust" && cargo test --offline -q && cargo run --offline -q --example ask -- "$text")
+    (cd "$source/bindings/rust" && cargo test -q && cargo run -q --example ask -- "$text")
 }
 run_node() {
     needs node cc || return 0

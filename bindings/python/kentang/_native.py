@@ -153,9 +153,17 @@ _CALLS = {
 }
 
 
+def _find():
+    """The shared library: $KENTANG_LIBRARY, else the one that a wheel has next to this file, else as the system finds it."""
+    name = "libkentang.dll" if os.name == "nt" else "libkentang.so"
+    inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    inside = inside if os.path.exists(inside) else None
+    return os.environ.get("KENTANG_LIBRARY") or inside or ctypes.util.find_library("kentang") or "libkentang.so.0"
+
+
 def load():
-    """The shared library: $KENTANG_LIBRARY, else as the system finds it."""
-    library = ctypes.CDLL(os.environ.get("KENTANG_LIBRARY") or ctypes.util.find_library("kentang") or "libkentang.so.0")
+    """The shared library, whose structures must be those of this file."""
+    library = ctypes.CDLL(_find())
     for name, (result, arguments) in _CALLS.items():
         call = getattr(library, name)
         call.restype, call.argtypes = result, arguments

@@ -1,6 +1,11 @@
 //! The declarations of kentang.h that the crate `kentang` uses. What they mean is said there.
 #![allow(non_camel_case_types)]
 
+#[cfg(feature = "openmp")]
+compile_error!("kentang has threads of its own, and no OpenMP: leave the feature `openmp` out");
+#[cfg(any(feature = "cuda", feature = "metal", feature = "vulkan"))]
+compile_error!("kentang computes on the processor: leave the features `cuda`, `metal` and `vulkan` out");
+
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 /// A structure of the header, member by member, and `layout`, which a test compares with the C compiler's.
@@ -73,6 +78,7 @@ structures! {
         learned: [u64; 8], n_learned: i32,
     }
     kt_message { role: *const c_char, content: *const c_char, }
+    kt_adapter_use { adapter: *mut kt_adapter, scale: f32, }
 }
 
 macro_rules! opaque {
@@ -81,7 +87,7 @@ macro_rules! opaque {
         pub struct $name { _private: [u8; 0] })*
     };
 }
-opaque!(kt_ctx kt_model kt_engine kt_seq kt_sampler);
+opaque!(kt_ctx kt_model kt_engine kt_seq kt_sampler kt_adapter);
 
 pub type kt_status = c_int;
 pub const KT_OK: kt_status = 0;
@@ -127,6 +133,15 @@ extern "C" {
     pub fn kt_seq_open(engine: *mut kt_engine, out: *mut *mut kt_seq, err: *mut kt_error) -> kt_status;
     pub fn kt_seq_close(seq: *mut kt_seq);
     pub fn kt_seq_truncate(seq: *mut kt_seq, n_keep: usize, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_save(seq: *mut kt_seq, path: *const c_char, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_restore(seq: *mut kt_seq, path: *const c_char, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_set_adapters(
+        seq: *mut kt_seq, uses: *const kt_adapter_use, n: usize, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_adapter_open(
+        model: *mut kt_model, path: *const c_char, out: *mut *mut kt_adapter, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_adapter_close(adapter: *mut kt_adapter);
     pub fn kt_seq_len(seq: *const kt_seq) -> usize;
     pub fn kt_seq_tokens(seq: *const kt_seq) -> *const i32;
     pub fn kt_seq_eval(seq: *mut kt_seq, ids: *const i32, n: usize, err: *mut kt_error) -> kt_status;

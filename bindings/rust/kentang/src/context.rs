@@ -1,10 +1,11 @@
 //! A conversation: tokens and what was computed of them, token by token or a whole answer at once.
 use crate::error::{call, refused, text_of, Result};
 use crate::params::{c_string, GenParams, Message, SamplingParams};
-use crate::{Engine, Model, Token};
+use crate::{Adapter, Engine, Model, Token};
 use kentang_sys as sys;
 use std::any::Any;
 use std::os::raw::{c_char, c_void};
+use std::path::Path;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 struct Sampler {
@@ -24,6 +25,7 @@ pub struct Context {
     sampler: Option<Sampler>,
     /// Bytes of a character that is not whole yet.
     pending: Vec<u8>,
+    adapters: Vec<Adapter>,
 }
 
 // One thread at a time, whichever it is.
@@ -76,7 +78,7 @@ impl Context {
     pub(crate) fn open(engine: Engine) -> Result<Context> {
         let mut handle = std::ptr::null_mut();
         call(|err| unsafe { sys::kt_seq_open(engine.0.handle, &mut handle, err) })?;
-        Ok(Context { handle, engine, sampler: None, pending: Vec::new() })
+        Ok(Context { handle, engine, sampler: None, pending: Vec::new(), adapters: Vec::new() })
     }
 
     pub fn engine(&self) -> &Engine {
@@ -187,6 +189,31 @@ impl Context {
         self.sampler = None;
         self.pending.clear();
         call(|err| unsafe { sys::kt_seq_truncate(self.handle, n_keep, err) })
+    }
+
+    // ---- kept, and changed ----
+
+    /// Tokens and what was computed of them, into a file; [`Context::restore`] goes on with the same bytes.
+    pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = c_string(&path.as_ref().to_string_lossy())?;
+        call(|err| unsafe { sys::kt_seq_save(self.handle, path.as_ptr(), err) })
+    }
+
+    /// In place of what is here, a session that was saved with the same model and options.
+    pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = c_string(&path.as_ref().to_string_lossy())?;
+        self.sampler = None;
+        self.pending.clear();
+        call(|err| unsafe { sys::kt_seq_restore(self.handle, path.as_ptr(), err) })
+    }
+
+    /// What computes from now on, each with its scale (1: as it was trained); what is here is computed again.
+    pub fn set_adapters(&mut self, adapters: &[(Adapter, f32)]) -> Result<()> {
+        let plain: Vec<_> =
+            adapters.iter().map(|(a, scale)| sys::kt_adapter_use { adapter: a.0.handle, scale: *scale }).collect();
+        call(|err| unsafe { sys::kt_seq_set_adapters(self.handle, plain.as_ptr(), plain.len(), err) })?;
+        self.adapters = adapters.iter().map(|(a, _)| a.clone()).collect();
+        Ok(())
     }
 
     // ---- whole answers ----

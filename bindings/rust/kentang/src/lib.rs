@@ -27,7 +27,7 @@ mod params;
 
 pub use context::{Context, Report};
 pub use error::{Error, Result};
-pub use params::{ContextParams, GenParams, Message, ModelParams, Pooling, SamplingParams};
+pub use params::{ContextParams, GenParams, KvType, Message, ModelParams, Pooling, RopeScaling, SamplingParams};
 
 use error::{call, text_of};
 use kentang_sys as sys;
@@ -51,6 +51,11 @@ struct OpenEngine {
     handle: *mut sys::kt_engine,
     n_ctx: i32,
     model: Model,
+    _draft: Option<Model>,
+}
+struct OpenAdapter {
+    handle: *mut sys::kt_adapter,
+    _model: Model,
 }
 
 // kentang.h: contexts and models may be used from any number of threads, engines too.
@@ -60,6 +65,8 @@ unsafe impl Send for OpenModel {}
 unsafe impl Sync for OpenModel {}
 unsafe impl Send for OpenEngine {}
 unsafe impl Sync for OpenEngine {}
+unsafe impl Send for OpenAdapter {}
+unsafe impl Sync for OpenAdapter {}
 
 impl Drop for Runtime {
     fn drop(&mut self) {
@@ -71,6 +78,11 @@ impl Drop for OpenModel {
         unsafe { sys::kt_model_close(self.handle) }
     }
 }
+impl Drop for OpenAdapter {
+    fn drop(&mut self) {
+        unsafe { sys::kt_adapter_close(self.handle) }
+    }
+}
 impl Drop for OpenEngine {
     fn drop(&mut self) {
         unsafe { sys::kt_engine_close(self.handle) }
@@ -80,6 +92,12 @@ impl Drop for OpenEngine {
 /// Weights, vocabulary and chat template; cheap to clone.
 #[derive(Clone)]
 pub struct Model(Arc<OpenModel>);
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "Model({:?})", self.name())
+    }
+}
 
 impl Model {
     /// A GGUF file, or the first of a split set.
@@ -95,14 +113,15 @@ impl Model {
 
     fn open(path: Option<CString>, params: &ModelParams) -> Result<Model> {
         let runtime = params.open_runtime()?;
-        let plain = params.to_sys();
         let mut handle = std::ptr::null_mut();
-        call(|err| unsafe {
-            match &path {
-                Some(path) => sys::kt_model_open(runtime.0, path.as_ptr(), &plain, &mut handle, err),
-                None => sys::kt_model_open_demo(runtime.0, &plain, &mut handle, err),
-            }
-        })?;
+        params.with_sys(|plain| {
+            call(|err| unsafe {
+                match &path {
+                    Some(path) => sys::kt_model_open(runtime.0, path.as_ptr(), plain, &mut handle, err),
+                    None => sys::kt_model_open_demo(runtime.0, plain, &mut handle, err),
+                }
+            })
+        })??;
         Ok(Model(Arc::new(OpenModel { handle, _runtime: runtime })))
     }
 
@@ -112,7 +131,15 @@ impl Model {
         let mut handle = std::ptr::null_mut();
         call(|err| unsafe { sys::kt_engine_open(self.0.handle, &plain, &mut handle, err) })?;
         let n_ctx = if plain.n_ctx > 0 { plain.n_ctx } else { self.info().n_ctx_train.clamp(1, 4096) };
-        Ok(Engine(Arc::new(OpenEngine { handle, n_ctx, model: self.clone() })))
+        Ok(Engine(Arc::new(OpenEngine { handle, n_ctx, model: self.clone(), _draft: params.draft.clone() })))
+    }
+
+    /// A LoRA adapter in a GGUF file, for [`Context::set_adapters`]; cheap to clone.
+    pub fn adapter(&self, path: impl AsRef<Path>) -> Result<Adapter> {
+        let path = params::c_string(&path.as_ref().to_string_lossy())?;
+        let mut handle = std::ptr::null_mut();
+        call(|err| unsafe { sys::kt_adapter_open(self.0.handle, path.as_ptr(), &mut handle, err) })?;
+        Ok(Adapter(Arc::new(OpenAdapter { handle, _model: self.clone() })))
     }
 
     /// A conversation on an engine of its own.
@@ -180,6 +207,10 @@ impl Model {
         Ok(self.decode(&[token, token])?.split_off(alone))
     }
 }
+
+/// What an adapter file adds to a model's weights.
+#[derive(Clone)]
+pub struct Adapter(Arc<OpenAdapter>);
 
 /// The scheduler and the memory of conversations of one model; cheap to clone.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Parameters with their defaults; what 0 and None mean is said in kentang.h.
 use crate::error::{call, refused, Result};
-use crate::Runtime;
+use crate::{Model, Runtime};
 use kentang_sys as sys;
 use std::ffi::CString;
 use std::os::raw::c_char;
@@ -9,44 +9,119 @@ pub(crate) fn c_string(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| refused(format!("a text with a zero byte: {text:?}")))
 }
 
+/// How positions are stretched for texts longer than the model was trained with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum RopeScaling {
+    /// As the file says.
+    Model = 0,
+    None = 1,
+    Linear = 2,
+    Yarn = 3,
+}
+
 #[derive(Debug, Clone)]
 pub struct ModelParams {
     pub use_mmap: bool,
     pub use_mlock: bool,
     /// Tokenizer and template only.
     pub vocab_only: bool,
+    /// Activations in f32 and weights dequantised: slow, what other settings are compared with.
+    pub exact: bool,
+    /// Products of prompts by a BLAS, which is loaded by the name or path in blas_library (None: OpenBLAS's names).
+    pub blas: bool,
+    pub blas_library: Option<String>,
+    pub rope_scaling: RopeScaling,
+    /// 0: as the file says.
+    pub rope_freq_base: f32,
+    pub rope_freq_scale: f32,
+    /// In place of the file's; with chat_fallback a model without one gets ChatML's.
+    pub chat_template: Option<String>,
+    pub chat_fallback: bool,
+    /// The tier of kernels: "avx2" and so on; None: the best that the processor has.
+    pub isa: Option<String>,
     /// 0: from cores, affinity and quota.
     pub n_threads: i32,
+    /// Processors to run on, as "0-3,8"; None: all that the process may use.
+    pub cpus: Option<String>,
     /// All that the model and its contexts may use; 0: from the machine.
     pub mem_bytes: u64,
 }
 
 impl Default for ModelParams {
     fn default() -> Self {
-        ModelParams { use_mmap: true, use_mlock: false, vocab_only: false, n_threads: 0, mem_bytes: 0 }
+        let plain = unsafe { sys::kt_model_params_default() };
+        ModelParams {
+            use_mmap: plain.use_mmap,
+            use_mlock: plain.use_mlock,
+            vocab_only: plain.vocab_only,
+            exact: plain.exact,
+            blas: plain.blas,
+            blas_library: None,
+            rope_scaling: RopeScaling::Model,
+            rope_freq_base: plain.rope_freq_base,
+            rope_freq_scale: plain.rope_freq_scale,
+            chat_template: None,
+            chat_fallback: plain.chat_fallback,
+            isa: None,
+            n_threads: 0,
+            cpus: None,
+            mem_bytes: 0,
+        }
     }
 }
 
+fn optional(text: &Option<String>) -> Result<Option<CString>> {
+    text.as_deref().map(c_string).transpose()
+}
+
+fn pointer(text: &Option<CString>) -> *const c_char {
+    text.as_ref().map_or(std::ptr::null(), |t| t.as_ptr())
+}
+
 impl ModelParams {
-    pub(crate) fn to_sys(&self) -> sys::kt_model_params {
+    /// f gets the C structure, whose texts live as long as the call.
+    pub(crate) fn with_sys<T>(&self, f: impl FnOnce(&sys::kt_model_params) -> T) -> Result<T> {
+        let (library, template) = (optional(&self.blas_library)?, optional(&self.chat_template)?);
         let mut plain = unsafe { sys::kt_model_params_default() };
         plain.use_mmap = self.use_mmap;
         plain.use_mlock = self.use_mlock;
         plain.vocab_only = self.vocab_only;
-        plain
+        plain.exact = self.exact;
+        plain.blas = self.blas;
+        plain.blas_library = pointer(&library);
+        plain.rope_scaling = self.rope_scaling as std::os::raw::c_int;
+        plain.rope_freq_base = self.rope_freq_base;
+        plain.rope_freq_scale = self.rope_freq_scale;
+        plain.chat_template = pointer(&template);
+        plain.chat_fallback = self.chat_fallback;
+        Ok(f(&plain))
     }
 
     pub(crate) fn open_runtime(&self) -> Result<Runtime> {
         if let Some(name) = sys::first_mismatch() {
             return Err(refused(format!("libkentang {} has another {name} than this crate", crate::version())));
         }
+        let (isa, cpus) = (optional(&self.isa)?, optional(&self.cpus)?);
         let mut plain = unsafe { sys::kt_ctx_params_default() };
+        plain.isa = pointer(&isa);
+        plain.cpus = pointer(&cpus);
         plain.n_threads = self.n_threads;
         plain.mem_bytes = self.mem_bytes;
         let mut handle = std::ptr::null_mut();
         call(|err| unsafe { sys::kt_ctx_open(&plain, &mut handle, err) })?;
         Ok(Runtime(handle))
     }
+}
+
+/// In how many bits keys and values are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum KvType {
+    #[default]
+    F16 = 0,
+    Q8 = 1,
+    Q4 = 2,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -60,6 +135,16 @@ pub struct ContextParams {
     pub n_threads: i32,
     pub n_threads_batch: i32,
     pub kv_bytes: u64,
+    pub kv_keys: KvType,
+    pub kv_values: KvType,
+    /// Newest positions that are kept in f16 nevertheless.
+    pub kv_tail: i32,
+    /// A small model with the same vocabulary that proposes tokens; it has to live in the same process.
+    pub draft: Option<Model>,
+    /// Tokens proposed at once; 0: the library's choice with a draft model, none without.
+    pub n_draft: i32,
+    /// Answers computed together; 0: from the machine.
+    pub n_parallel: i32,
 }
 
 impl ContextParams {
@@ -72,6 +157,16 @@ impl ContextParams {
         plain.n_threads = self.n_threads;
         plain.n_threads_batch = self.n_threads_batch;
         plain.kv_bytes = self.kv_bytes;
+        plain.kv_keys = self.kv_keys as std::os::raw::c_int;
+        plain.kv_values = self.kv_values as std::os::raw::c_int;
+        plain.kv_tail = self.kv_tail;
+        plain.n_parallel = self.n_parallel;
+        if let Some(draft) = &self.draft {
+            plain.draft = draft.0.handle;
+        }
+        if self.n_draft > 0 {
+            plain.n_draft = self.n_draft;
+        }
         plain
     }
 }

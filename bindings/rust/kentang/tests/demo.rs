@@ -1,5 +1,5 @@
 //! On the embedded model, against what `kentang` itself answers (KENTANG_QUESTION ... from tests/bindings/run.sh).
-use kentang::{ContextParams, Engine, GenParams, Message, Model, ModelParams, Pooling, SamplingParams, Token};
+use kentang::{ContextParams, Engine, GenParams, KvType, Message, Model, ModelParams, Pooling, SamplingParams, Token};
 
 fn var(name: &str) -> String {
     std::env::var(format!("KENTANG_{name}")).unwrap_or_else(|_| panic!("KENTANG_{name} is not set"))
@@ -101,4 +101,32 @@ fn errors_are_results() {
     assert!(ctx.sample_token(&sampling).unwrap_err().message.contains("top_p"));
     assert_eq!(ctx.eval_tokens(&[5; 600]).unwrap_err().code, "KT_E_CONTEXT_FULL");
     assert_eq!(ctx.chat(&[Message::new("user", "a\0b")], &greedy(), |_| true).unwrap_err().code, "KT_E_ARG");
+}
+
+#[test]
+fn a_session_is_saved_and_goes_on_with_the_same_tokens() {
+    let engine = engine();
+    let path = std::env::temp_dir().join(format!("kentang-rust-{}.session", std::process::id()));
+    let (mut first, mut second) = (engine.context().unwrap(), engine.context().unwrap());
+    first.eval_prompt(&var("TEXT")).unwrap();
+    first.save(&path).unwrap();
+    second.restore(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(first.tokens(), second.tokens());
+    let sampling = greedy().sampling;
+    assert_eq!(first.sample_token(&sampling).unwrap(), second.sample_token(&sampling).unwrap());
+    assert_eq!(second.restore("/nowhere/at/all").unwrap_err().code, "KT_E_IO");
+}
+
+#[test]
+fn keys_and_values_in_8_bits_and_a_draft_model() {
+    let params = ModelParams { n_threads: 2, isa: Some("ref".into()), ..Default::default() };
+    let model = Model::demo(&params).unwrap();
+    let options =
+        ContextParams { n_ctx: 256, kv_keys: KvType::Q8, kv_values: KvType::Q8, kv_tail: 16, ..Default::default() };
+    let report = model.context(&options).unwrap().chat(&[Message::new("user", "Hi")], &greedy(), |_| true).unwrap();
+    assert!(report.n_generated > 0);
+    assert!(model.adapter("/nowhere/at/all").is_err());
+    let missing = ModelParams { blas: true, blas_library: Some("no-such-blas".into()), ..Default::default() };
+    assert!(Model::demo(&missing).is_err());
 }
