@@ -40,9 +40,11 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
 /* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured, else as is
- * presumed of it; looked up once until the table is cleared, and then said in the log. */
+ * presumed of it; looked up once until the table is cleared, and then said in the log.
+ * form: the one to write them in. */
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, kt__slog *log);
+                             const char *model_name, const kt_model *model, kt__slog *log,
+                             kt_note_form *form);
 /* Whether it depends on a measurement that is not whole; so_far: what was counted. */
 bool kt__learner_table_unprobed(kt__learner_table *table, const kt__config *config,
                                 const char *model_name, const kt_model *model, kt__slog *log,
