@@ -61,3 +61,20 @@ answers /completion "$story,\"id_slot\":0}" 'v["timings"]["prompt_n"] == 1'
 printf 'nonsense' >kept/bad.bin
 refused '/slots/0?action=restore' '{"filename":"bad.bin"}' 400 'filename: bad.bin: '
 finish
+
+# with keys a slot is of the client that filled it
+printf 'anna:aaaaaaaaaaaaaaaaaaaa\nbert:bbbbbbbbbbbbbbbbbbbb\n' >keys
+chmod 600 keys
+start --listen 127.0.0.1:0 --parallel 2 --slot-save-path "$dir/kept" --set "http.keys=$dir/keys"
+url=$(url_of)
+post() { # PATH JSON, with the key in $key
+    curl -sS -w '\n%{http_code}' -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$url$1" -d "$2"
+}
+key=aaaaaaaaaaaaaaaaaaaa
+answers /completion "$story,\"id_slot\":1}" 'v["timings"]["cache_n"] == 0'
+key=bbbbbbbbbbbbbbbbbbbb
+refused '/slots/1?action=save' '{"filename":"c.bin"}' 400 'nothing was computed'
+answers '/slots/1?action=erase' '{}' 'v["n_erased"] == 0'
+key=aaaaaaaaaaaaaaaaaaaa
+answers '/slots/1?action=save' '{"filename":"c.bin"}' 'v["n_saved"] > 40'
+finish

@@ -129,7 +129,7 @@ static kt_status restore_slot(kt__job *job, kt_error *err) {
     memcpy(ids, kt_seq_tokens(seq), n * sizeof *ids);
     if (n) KT__TRY(kt_seq_truncate(seq, n - 1, err));
     if (n) KT__TRY(compute_tokens(job, seq, ids, n, err));
-    kt__llama_slots_put(job->shared->slots, a->id, ids, n);
+    kt__llama_slots_put(job->shared->slots, job->request.client, a->id, ids, n);
     write_done(job, name, "n_restored", n, "n_read", path, begin_us, "restore_ms");
 out:
     kt__free(ids);
@@ -141,7 +141,7 @@ static void erase_slot(kt__job *job, const int32_t *ids, size_t n) {
     const slot_asked *a = job->extra;
     (void)kt_engine_forget(job->model.engine, job->request.client, job->model.adapters,
                            job->model.n_adapters, ids, n);
-    kt__llama_slots_put(job->shared->slots, a->id, NULL, 0);
+    kt__llama_slots_erase(job->shared->slots, job->request.client, a->id);
     (void)kt__buf_printf(&job->answer.out, "{\"id_slot\":%d,\"n_erased\":%zu}", a->id, n);
 }
 
@@ -168,7 +168,7 @@ static kt_status run_slots(kt__job *job, kt_error *err) {
     size_t n;
     kt_status status;
     KT__TRY(use_first(job, err));
-    KT__TRY(kt__llama_slots_get(job->shared->slots, a->id, &ids, &n, err));
+    KT__TRY(kt__llama_slots_get(job->shared->slots, job->request.client, a->id, &ids, &n, err));
     if (!strcmp(a->action, "save")) {
         status = save_slot(job, ids, n, err);
     } else if (!strcmp(a->action, "restore")) {

@@ -202,7 +202,7 @@ static void keep_slot(kt__job *job, kt__job_part *part, const kt_event *event) {
     bool first = slots && job->request.wire->req.pooling == KT_POOLING_NONE &&
                  job->model.served == kt__models_at(job->shared->models, 0);
     if (first && event->choice == 0 && kt_request_get_tokens(part->req, 0, &ids, &n) && n)
-        kt__llama_slots_put(slots, job->request.wire->id_slot, ids, n);
+        kt__llama_slots_put(slots, job->request.client, job->request.wire->id_slot, ids, n);
 }
 
 /* The lock is held. */

@@ -1,6 +1,7 @@
 #include "services/llama_slots.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@ typedef struct slot {
     int32_t *ids;
     size_t n;
     uint64_t used; /* the higher, the later */
+    char owner[80];
 } slot;
 
 struct kt__llama_slots {
@@ -41,7 +43,16 @@ static int longest_unused(const kt__llama_slots *s) {
     return found;
 }
 
-void kt__llama_slots_put(kt__llama_slots *s, int id, const int32_t *ids, size_t n) {
+static const char *owner_of(const char *client) {
+    return strncmp(client, "key:", 4) ? "" : client;
+}
+
+static bool is_owner(const slot *of, const char *client) {
+    return !strcmp(of->owner, owner_of(client));
+}
+
+void kt__llama_slots_put(kt__llama_slots *s, const char *client, int id, const int32_t *ids,
+                         size_t n) {
     int32_t *copy = n ? kt__malloc(n * sizeof *copy) : NULL;
     if (copy) memcpy(copy, ids, n * sizeof *copy);
     pthread_mutex_lock(&s->lock);
@@ -49,14 +60,27 @@ void kt__llama_slots_put(kt__llama_slots *s, int id, const int32_t *ids, size_t 
     if (id < s->n) {
         slot *to = &s->of[id];
         int32_t *before = to->ids;
-        *to = (slot){copy, copy ? n : 0, ++s->n_used};
+        *to = (slot){.ids = copy, .n = copy ? n : 0, .used = ++s->n_used};
+        snprintf(to->owner, sizeof to->owner, "%s", owner_of(client));
         copy = before;
     }
     pthread_mutex_unlock(&s->lock);
     kt__free(copy);
 }
 
-kt_status kt__llama_slots_get(kt__llama_slots *s, int id, int32_t **ids, size_t *n, kt_error *err) {
+void kt__llama_slots_erase(kt__llama_slots *s, const char *client, int id) {
+    int32_t *before = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (id >= 0 && id < s->n && is_owner(&s->of[id], client)) {
+        before = s->of[id].ids;
+        s->of[id] = (slot){0};
+    }
+    pthread_mutex_unlock(&s->lock);
+    kt__free(before);
+}
+
+kt_status kt__llama_slots_get(kt__llama_slots *s, const char *client, int id, int32_t **ids,
+                              size_t *n, kt_error *err) {
     *ids = NULL;
     *n = 0;
     if (id < 0 || id >= s->n)
@@ -64,9 +88,9 @@ kt_status kt__llama_slots_get(kt__llama_slots *s, int id, int32_t **ids, size_t 
                            "id_slot: there is no slot %d, only 0 to %d", id, s->n - 1);
     pthread_mutex_lock(&s->lock);
     const slot *from = &s->of[id];
-    *n = from->n;
-    *ids = from->n ? kt__malloc(from->n * sizeof **ids) : NULL;
-    if (*ids) memcpy(*ids, from->ids, from->n * sizeof **ids);
+    *n = is_owner(from, client) ? from->n : 0;
+    *ids = *n ? kt__malloc(*n * sizeof **ids) : NULL;
+    if (*ids) memcpy(*ids, from->ids, *n * sizeof **ids);
     pthread_mutex_unlock(&s->lock);
     return *n && !*ids ? kt__fail_nomem(err, "a slot", *n) : KT_OK;
 }
