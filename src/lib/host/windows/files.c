@@ -10,6 +10,7 @@
 enum { MOST = 1 << 30, LAST_DESCRIPTOR = 8192 };
 
 static unsigned char nonblocking[LAST_DESCRIPTOR]; /* pipes that do not wait */
+static unsigned char appends[LAST_DESCRIPTOR];     /* O_APPEND */
 static HANDLE folder_locks[LAST_DESCRIPTOR];
 static void unlock_folder(int fd);
 
@@ -55,6 +56,7 @@ int kt__win_descriptor(HANDLE handle, int flags) {
     }
     fd = leave_fourth(fd, flags);
     kt__win_set_nonblocking(fd, false);
+    if (fd >= 0 && fd < LAST_DESCRIPTOR) appends[fd] = (flags & O_APPEND) != 0;
     return fd;
 }
 
@@ -203,6 +205,13 @@ ssize_t kt__win_read(int fd, void *data, size_t n) {
     return kt__win_fail_code(code);
 }
 
+static OVERLAPPED place_of(int64_t at) {
+    OVERLAPPED place = {0};
+    place.Offset = (DWORD)at;
+    place.OffsetHigh = (DWORD)(at >> 32);
+    return place;
+}
+
 ssize_t kt__win_write(int fd, const void *data, size_t n) {
     DWORD got = 0;
     if (kt__win_is_socket(fd)) {
@@ -211,19 +220,14 @@ ssize_t kt__win_write(int fd, const void *data, size_t n) {
     }
     HANDLE handle = kt__win_handle(fd);
     if (handle == INVALID_HANDLE_VALUE) return kt__win_fail_code(ERROR_INVALID_HANDLE);
-    if (!WriteFile(handle, data, (DWORD)(n < MOST ? n : MOST), &got, NULL)) return kt__win_fail();
+    OVERLAPPED end = place_of(-1); /* wherever that is by then */
+    if (!WriteFile(handle, data, (DWORD)(n < MOST ? n : MOST), &got, appends[fd] ? &end : NULL))
+        return kt__win_fail();
     if (!got && n) {
         errno = EAGAIN; /* a pipe that is full and does not wait */
         return -1;
     }
     return (ssize_t)got;
-}
-
-static OVERLAPPED place_of(int64_t at) {
-    OVERLAPPED place = {0};
-    place.Offset = (DWORD)at;
-    place.OffsetHigh = (DWORD)(at >> 32);
-    return place;
 }
 
 ssize_t kt__win_pread(int fd, void *data, size_t n, int64_t at) {

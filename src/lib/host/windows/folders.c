@@ -174,11 +174,23 @@ static bool unlink_posix(const wchar_t *path) {
     return done;
 }
 
+/* Elsewhere the name of a file that is open would stay until it is closed, and its folder with it: it is moved out
+ * of the way first, to where temporary files are. */
+static bool unlink_elsewhere(const wchar_t *path) {
+    static volatile LONG number;
+    wchar_t folder[MAX_PATH + 1], away[MAX_PATH + 64];
+    if (!GetTempPathW(MAX_PATH + 1, folder)) return false;
+    swprintf(away, MAX_PATH + 64, L"%lskentang-%lx-%lx.old", folder, GetCurrentProcessId(),
+             InterlockedIncrement(&number));
+    return MoveFileExW(path, away, 0) && DeleteFileW(away);
+}
+
 int kt__win_unlink(const char *path) {
     wchar_t *wide = kt__win_path(path);
     if (!wide) return -1;
     DWORD attributes = GetFileAttributesW(wide);
-    bool done = unlink_posix(wide) || DeleteFileW(wide);
+    bool folder = attributes == INVALID_FILE_ATTRIBUTES || (attributes & FILE_ATTRIBUTE_DIRECTORY);
+    bool done = unlink_posix(wide) || (!folder && unlink_elsewhere(wide)) || DeleteFileW(wide);
     DWORD code = GetLastError();
     if (!done && attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY)) {
         free(wide);
