@@ -419,6 +419,7 @@ const tests = {
     await page.locator("#learn .items li").first().waitFor();
     const item = await page.locator("#learn .items li").first().textContent();
     assert.match(item, /^Who is the mayor of Blue Hill\?The mayor of Blue Hill is Mrs\. Weaver\.this minute.*used in an answer this minute/);
+    assert.match(await page.locator("#learn-list").textContent(), /demo is shown what it was taught where a question is about it\./);
     await picture(page, "page-learning.png");
     await page.locator("#learn .items").getByRole("button", { name: "Edit" }).click();
     await page.locator("#learn .items textarea").fill("The mayor of Blue Hill is Mr. Potter.");
