@@ -242,6 +242,8 @@ static bool probe_model(kt__trainer *t, const kt__config *c, kt__served *served)
     kt_engine *engine;
     kt_probe_result probed;
     kt_error err;
+    /* looked at first, since to use a model is to keep it from being unloaded */
+    if (kt__learner_table_settled(kt__served_learners(served), c)) return false;
     kt__served_get_info(served, &info);
     if (!info.loaded || info.gone) return false;
     if (kt__served_use(served, NULL, &model, &engine, &err) != KT_OK) return false;

@@ -205,6 +205,15 @@ bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
     return use;
 }
 
+bool kt__learner_table_settled(kt__learner_table *table, const kt__config *config) {
+    if (kt__learn_notes_of(config) != KT__NOTES_AUTO) return true;
+    pthread_mutex_lock(&table->lock);
+    bool known = table->verdict != KT__NOTES_UNKNOWN || table->unmeasurable;
+    bool settled = table->looked && known;
+    pthread_mutex_unlock(&table->lock);
+    return settled;
+}
+
 bool kt__learner_table_unprobed(kt__learner_table *table, const kt__config *config,
                                 const char *model_name, const kt_model *model, kt__slog *log,
                                 kt_probe_result *so_far) {

@@ -45,6 +45,8 @@ void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
                              const char *model_name, const kt_model *model, kt__slog *log,
                              kt_note_form *form);
+/* Nothing is left to measure, as far as it was looked up. */
+bool kt__learner_table_settled(kt__learner_table *table, const kt__config *config);
 /* Whether it depends on a measurement that is not whole; so_far: what was counted. */
 bool kt__learner_table_unprobed(kt__learner_table *table, const kt__config *config,
                                 const char *model_name, const kt_model *model, kt__slog *log,
