@@ -1,5 +1,5 @@
 #!/bin/sh
-# An encoder's rows and the tokens after a picture, beside those of llama.cpp's mtmd on the same files:
+# An encoder's rows and the tokens after a picture, next to those of llama.cpp's mtmd on the same files:
 #   vision.sh BUILD LLAMA_SOURCE LLAMA_BIN FOLDER FAMILY TEXT_MODEL.gguf MMPROJ.gguf PICTURE
 # TEXT_MODEL has the family's tokens and chat template (vision_models.py text). FOLDER: for what is built and written.
 set -eu

@@ -1,8 +1,8 @@
-/* Pictures in a prompt: where they are, and what stands for them there.
+/* Pictures in a prompt: where they are, and what is there for them.
  *
  * Owns: what a template wrote for a picture becoming what its family's models have seen in training, and
  * the positions that take an encoder's rows. A position has a number below -1 as its token, which
- * follows from the picture, so that whoever finds prompts again by their tokens knows pictures, too. Any
+ * follows from the picture, so that what finds prompts again by their tokens knows pictures, too. Any
  * thread; a kt__pictures has one owner. */
 #ifndef KT_PROMPT_PICTURES_H
 #define KT_PROMPT_PICTURES_H

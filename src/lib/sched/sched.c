@@ -532,7 +532,7 @@ static int32_t n_out_rows(const kt__sched *s) {
     return n;
 }
 
-/* So many of its next rows, or nearly, that what has to be computed together is; n_has: that are in the batch
+/* The number nearest to n of its next rows that leaves together what has to be; n_has: rows in the batch
  * already. */
 static int32_t whole_rows(const kt__sched *s, const kt__task *task, int32_t n, int32_t n_has) {
     if (!s->ops.fit || n <= 0) return n;

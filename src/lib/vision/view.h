@@ -41,7 +41,7 @@ void kt__view_hold(kt__views *views, kt__view *view);
 void kt__view_release(kt__views *views, kt__view *view);
 /* All rows are there: its tiles go. */
 void kt__view_complete(kt__views *views, kt__view *view);
-/* What stands for row `index` of it among a prompt's tokens: below -1, and the same for the same picture. */
+/* The token of row `index` of it in a prompt: below -1, and the same for the same picture. */
 int32_t kt__view_token(const kt__view *view, int32_t index);
 
 #endif
