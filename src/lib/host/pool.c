@@ -289,10 +289,23 @@ static void worker_work(worker *self) {
     }
 }
 
+/* Linux's threads inherit both from the thread that starts them; Windows's do not. */
+static void worker_take_place(const kt__pool *pool) {
+#ifdef _WIN32
+    kt__affinity_saved affinity;
+    kt__priority_saved priority;
+    kt__affinity_enter(&pool->affinity, &affinity);
+    if (kt__priority_raise(pool->affinity.priority, &priority, NULL) != KT_OK) return;
+#else
+    (void)pool;
+#endif
+}
+
 static void *worker_main(void *arg) {
     worker *self = arg;
     kt__pool *pool = self->pool;
     (void)kt__fpenv_enter();
+    worker_take_place(pool);
     kt__priority_lower(pool->affinity.priority);
     for (;;) {
         /* phase before work: a run published after the look at `work` has changed the phase, too */
