@@ -297,7 +297,7 @@ static void test_files_and_settings(void **state) {
                                        "temp                 0.5",
                                        "top-k: expected",
                                        "no setting nothing",
-                                       "reads no images",
+                                       "run --image FILE",
                                        "did you mean /save?"};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
         if (!strstr(p.err, says[i])) fail_msg("does not say \"%s\":\n%s", says[i], p.err);

@@ -234,8 +234,9 @@ static void cmd_read(kt__chat *c, const char *text) {
 
 static void cmd_image(kt__chat *c, const char *text) {
     (void)c, (void)text;
-    fputs("(kentang reads no images: its models take text only. /read FILE adds a text file.)\n",
-          stderr);
+    fputs(
+        "(a picture goes with one prompt: kentang run --image FILE -p \"...\". /read FILE adds a text file.)\n",
+        stderr);
 }
 
 /* ---- settings and figures ---- */
