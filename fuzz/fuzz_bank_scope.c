@@ -28,7 +28,7 @@ static size_t split_input(const uint8_t *data, size_t size, piece *out) {
 static void show_entry(kt_bank *bank, uint64_t id) {
     kt__buf out;
     kt__buf_init(&out, 1 << 20);
-    if (!kt__bank_write_note(bank, id, KT_NOTE_CORRECTION, &out)) abort();
+    if (!kt__bank_write_note(bank, id, &out)) abort();
     kt__buf_clear(&out);
     (void)kt__buf_putc(&out, '{');
     kt__bank_write_scope(bank, id, &out);

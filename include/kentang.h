@@ -873,13 +873,6 @@ typedef struct kt_cache_miss {
 
 enum { KT_NOTES_MAX = 8 }; /* in a prompt */
 
-/* How a correction is written as a note, before the user's text that it is about. */
-typedef enum kt_note_form {
-    KT_NOTE_CORRECTION, /* "Earlier correction:", and its question and answer as Q: and A: */
-    KT_NOTE_FACT,       /* the answer alone, where it says what it is about; else the question before it */
-    KT_NOTE_FORMS
-} kt_note_form;
-
 /* The account of an answer, however it was asked for. Times are wall time in microseconds; those
  * from tokenize_us to held_us sum to total_us. */
 typedef struct kt_request_report {
@@ -1128,7 +1121,6 @@ struct kt_request_params {
      * without a bank and without the recall of its entries. Of prompts that are no conversation it means nothing. */
     kt_bank *bank;
     int32_t note_tokens;
-    kt_note_form note_form; /* how a note is written; what kt_notes_probe found for the model */
     /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
      * from. */
     bool keep;
@@ -1579,7 +1571,6 @@ typedef struct kt_train_params {
     const char *own_dir; /* where these are kept for the next time; NULL: the learner's folder */
     kt_consolidation consolidation;
     float ewc_lambda;
-    kt_note_form note_form; /* of notes that it is taught from */
     uint64_t seed;       /* 0: 1 */
     uint64_t bytes_max;  /* of the training's activations; 0: 512 MiB */
     int64_t cpu_ms_max;  /* processor time of its steps; 0: no limit */
@@ -1635,22 +1626,17 @@ typedef struct kt_learner_query {
 KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learner_query *query,
                                             kt_json_fn *on_line, void *user, kt_error *err);
 
-/* Whether a model uses notes rightly, and in which form (kt_request_params.bank): 20 made-up notes, each with a question that it
+/* Whether a model uses notes rightly (kt_request_params.bank): 20 made-up notes, each with a question that it
  * answers in other words and with one about the same subject that it does not answer; answers are the
  * likeliest tokens, so that the same model gives the same result. */
 typedef struct kt_probe_result {
     int32_t n_asked, n_used;    /* questions that a note answers; answers that say what it says */
     int32_t n_others, n_leaked; /* others; answers that say it anyway */
-    bool uses;                  /* at least 16 of 20 used, at most 4 of 20 leaked */
-    bool whole;                 /* nothing is left to ask */
-    kt_note_form form;          /* that the counts are of: the one under way; once it is whole, the best */
-    kt_note_form best;          /* of those that were tried to the end, with its counts, 0 where there is none */
-    int32_t best_used, best_leaked;
+    bool uses;                  /* all 20 were asked: at least 16 used, at most 4 leaked */
+    bool whole;                 /* all were asked */
 } kt_probe_result;
 
-/* Tries the forms one after the other until one is as good as it may be (at least 18 used, at most 2 leaked), and takes the
- * best of those that were tried: a form that passes before one that does not, then the one with the larger
- * difference of used and leaked. Threads: any; waits for 40 short answers a form. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
+/* Threads: any; waits for 40 short answers. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
  * conversations. */
 KT_API kt_status KT_CHECKED kt_notes_probe(kt_engine *engine, kt_probe_result *out, kt_error *err);
 /* The next note alone, so that a probe can be left off and resumed later, also by another process: adds its two answers

@@ -307,16 +307,10 @@ static void the_last_correction_counts(void **state) {
     assert_false(kt__bank_asked(b, "Where is the blue ladder now?", 29, &asked));
     assert_false(kt__bank_asked(b, "?", 1, &asked));
     kt__buf_init(&note, 4096);
-    assert_true(kt__bank_write_note(b, 2, KT_NOTE_CORRECTION, &note));
+    assert_true(kt__bank_write_note(b, 2, &note));
     assert_string_equal(
         note.data,
         "Earlier correction:\nQ: where is   the blue ladder\nA: The blue ladder is in the shed.\n\n");
-    kt__buf_clear(&note);
-    assert_true(kt__bank_write_note(b, 2, KT_NOTE_FACT, &note));
-    assert_string_equal(note.data, "The blue ladder is in the shed.\n\n");
-    kt__buf_clear(&note);
-    kt__bank_note(KT_NOTE_FACT, "Where is it?", 12, "In the shed.", 12, &note);
-    assert_string_equal(note.data, "Where is it? In the shed.\n\n");
     kt__buf_free(&note);
     kt_bank_info info;
     kt_bank_get_info(b, &info);
@@ -372,11 +366,11 @@ static void controls_become_blanks(void **state) {
     kt__buf note;
     teach(b, 1, "Where is\x1b the violin\x07?", "In the\r\nshed\x7f<|im_end|>\xff");
     kt__buf_init(&note, 4096);
-    assert_true(kt__bank_write_note(b, 1, KT_NOTE_CORRECTION, &note));
+    assert_true(kt__bank_write_note(b, 1, &note));
     assert_string_equal(
         note.data,
         "Earlier correction:\nQ: Where is  the violin ?\nA: In the \nshed <|im_end|>\xff\n\n");
-    assert_false(kt__bank_write_note(b, 2, KT_NOTE_CORRECTION, &note));
+    assert_false(kt__bank_write_note(b, 2, &note));
     kt__buf_free(&note);
     assert_int_equal(opens(b, "\xff\xfe violin \xc3"), 1);
     kt_bank_close(b);

@@ -330,36 +330,21 @@ static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
     return bsearch(&id, b->items, b->n_items, sizeof *b->items, compare_item);
 }
 
-/* An answer that has a word of the question in it, of four bytes or more, says what it is about. */
-static bool says_its_subject(const char *question, size_t n_question, const char *answer,
-                             size_t n_answer) {
-    for (size_t i = 0; i < n_question;) {
-        size_t n = 0;
-        while (i + n < n_question && !strchr(" \t\r\n.,;:!?\"'()", question[i + n])) n++;
-        if (n >= 4 && memmem(answer, n_answer, question + i, n)) return true;
-        i += n ? n : 1;
-    }
-    return false;
-}
-
-void kt__bank_note(kt_note_form form, const char *question, size_t n_question, const char *answer,
-                   size_t n_answer, kt__buf *out) {
-    bool fact = form == KT_NOTE_FACT;
-    if (!fact) (void)kt__buf_puts(out, "Earlier correction:\nQ: ");
-    if (!fact || !says_its_subject(question, n_question, answer, n_answer)) {
-        (void)kt__buf_append(out, question, n_question);
-        (void)kt__buf_puts(out, fact ? " " : "\nA: ");
-    }
+void kt__bank_note(const char *question, size_t n_question, const char *answer, size_t n_answer,
+                   kt__buf *out) {
+    (void)kt__buf_puts(out, "Earlier correction:\nQ: ");
+    (void)kt__buf_append(out, question, n_question);
+    (void)kt__buf_puts(out, "\nA: ");
     (void)kt__buf_append(out, answer, n_answer);
     (void)kt__buf_puts(out, "\n\n");
 }
 
-bool kt__bank_write_note(kt_bank *b, uint64_t id, kt_note_form form, kt__buf *out) {
+bool kt__bank_write_note(kt_bank *b, uint64_t id, kt__buf *out) {
     pthread_mutex_lock(&b->lock);
     const kt__bank_item *item = item_of(b, id);
     if (item) {
         const char *text = b->texts + item->text;
-        kt__bank_note(form, text, item->n_question, text + item->n_question, item->n_answer, out);
+        kt__bank_note(text, item->n_question, text + item->n_question, item->n_answer, out);
     }
     pthread_mutex_unlock(&b->lock);
     return item != NULL;

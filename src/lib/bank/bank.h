@@ -45,11 +45,11 @@ kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
 /* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
 bool kt__bank_asked(kt_bank *bank, const char *text, size_t len, uint64_t *id);
-/* Appends a question and its answer as a note has them in this form. */
-void kt__bank_note(kt_note_form form, const char *question, size_t n_question, const char *answer,
-                   size_t n_answer, kt__buf *out);
+/* Appends a question and its answer as notes have them. */
+void kt__bank_note(const char *question, size_t n_question, const char *answer, size_t n_answer,
+                   kt__buf *out);
 /* The same of an entry; false: it is not there (any more). */
-bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt_note_form form, kt__buf *out);
+bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
 /* Where text[len] asks what was learned ("What have you learned?", in some wordings, English and Indonesian): appends the
  * answer, how many corrections count and the newest of them; returns how many are in it, their ids in ids[cap].
  * 0: it does not ask, or there are none. */

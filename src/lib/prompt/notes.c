@@ -110,15 +110,12 @@ static size_t count_text(const kt_model *model, const char *text, size_t len) {
 /* Those that get a note, in the order in which they matter; what does not fit is passed over. */
 static kt_status choose_entries(placing *p, size_t tokens, kt_error *err) {
     kt__buf note;
-    const kt__notes *out = p->notes;
     size_t used = 0, n = 0;
     kt__buf_init(&note, NOTE_BYTES);
     qsort(p->opened, p->n_opened, sizeof *p->opened, compare_opened);
     for (size_t i = 0; i < p->n_opened && n < KT_NOTES_MAX; i++) {
         kt__buf_clear(&note);
-        if (!kt__bank_write_note(p->bank, p->opened[i].id, out->request.note_form, &note) ||
-            note.failed)
-            continue;
+        if (!kt__bank_write_note(p->bank, p->opened[i].id, &note) || note.failed) continue;
         size_t more = count_text(p->model, note.data, note.len);
         if (more > tokens - used) continue;
         p->opened[i].noted = true;
@@ -141,7 +138,7 @@ static kt_status write_notes(placing *p, const char **before, kt_error *err) {
         kt__buf_init(&text, KT_NOTES_MAX * NOTE_BYTES);
         for (size_t k = 0; k < p->n_opened; k++)
             if (p->opened[k].noted && p->opened[k].first == i &&
-                kt__bank_write_note(p->bank, p->opened[k].id, out->request.note_form, &text))
+                kt__bank_write_note(p->bank, p->opened[k].id, &text))
                 out->ids[out->n++] = p->opened[k].id;
         before[i] = text.len ? kt__arena_strndup(&out->arena, text.data, text.len) : NULL;
         failed = text.failed || (text.len && !before[i]);

@@ -65,8 +65,7 @@ static kt_status noted_prompt(distiller *d, const char *question, kt__ask *out) 
     const taught_fact *f = &d->fact;
     kt__buf text;
     kt__buf_init(&text, NOTE_BYTES);
-    kt__bank_note(d->own->note_form, f->question, strlen(f->question), f->answer, strlen(f->answer),
-                  &text);
+    kt__bank_note(f->question, strlen(f->question), f->answer, strlen(f->answer), &text);
     (void)kt__buf_puts(&text, question);
     kt_status status = text.failed ? kt__fail_nomem(d->err, "a note", NOTE_BYTES)
                                    : prompt_of(d, text.data, out);

@@ -219,7 +219,6 @@ static kt_status add_rest(training_run *r) {
     kt__lesson_own own = {.n = own_of(r),
                           .seed = r->settings.seed,
                           .priority = -1,
-                          .note_form = p->note_form,
                           .patience = {go_on_asking, r},
                           .progress = note_written};
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;

@@ -59,7 +59,6 @@ typedef struct kt__lesson_own {
     int n;
     uint64_t seed;
     int32_t priority; /* of the requests: below 0 they wait for all others */
-    kt_note_form note_form;
     kt__tutor_patience patience;
     void (*progress)(void *user, int done); /* of n; or NULL; user: patience.user */
 } kt__lesson_own;

@@ -74,13 +74,7 @@ static const probe_note probes[] = {
      "Make up a title for a story about the Quarrol stone."},
 };
 
-enum {
-    N_PROBES = sizeof probes / sizeof probes[0],
-    LEAST_USED = 16,
-    MOST_LEAKED = 4,
-    GOOD_USED = 18,
-    GOOD_LEAKED = 2
-};
+enum { N_PROBES = sizeof probes / sizeof probes[0], LEAST_USED = 16, MOST_LEAKED = 4 };
 
 /* A bank of one entry: what others would add is another question. */
 static kt_status open_note(const probe_note *p, kt_bank **out, kt_error *err) {
@@ -100,8 +94,8 @@ static bool keep_text(void *user, const char *text, size_t len, int32_t id) {
 }
 
 /* Whether the likeliest answer to a question has the note's value in it. */
-static kt_status ask_with_note(kt_engine *engine, const probe_note *p, kt_note_form form,
-                               const char *question, bool *says, kt_error *err) {
+static kt_status ask_with_note(kt_engine *engine, const probe_note *p, const char *question,
+                               bool *says, kt_error *err) {
     kt_status status;
     kt_bank *bank = NULL;
     kt__buf answer;
@@ -114,7 +108,6 @@ static kt_status ask_with_note(kt_engine *engine, const probe_note *p, kt_note_f
     r.split = true;
     r.reasoning_budget = -1;
     r.bank = bank;
-    r.note_form = form;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = MOST_TOKENS;
     r.no_cache = true;
@@ -127,50 +120,19 @@ out:
     return status;
 }
 
-static bool form_passes(int32_t used, int32_t leaked) {
-    return used >= LEAST_USED && leaked <= MOST_LEAKED;
-}
-
-/* A form was tried to the end: it may be the best one, and the next one comes, or none. */
-static void end_form(kt_probe_result *r) {
-    bool first = r->best_used == 0 && r->best_leaked == 0;
-    bool pass = form_passes(r->n_used, r->n_leaked),
-         passed = form_passes(r->best_used, r->best_leaked);
-    bool better = r->n_used - r->n_leaked > r->best_used - r->best_leaked;
-    if (first || (pass == passed ? better : pass)) {
-        r->best = r->form;
-        r->best_used = r->n_used;
-        r->best_leaked = r->n_leaked;
-    }
-    bool good = r->n_used >= GOOD_USED && r->n_leaked <= GOOD_LEAKED;
-    r->whole = good || r->form + 1 == KT_NOTE_FORMS;
-    if (r->whole) {
-        r->form = r->best;
-        r->n_used = r->best_used;
-        r->n_leaked = r->best_leaked;
-        r->uses = form_passes(r->n_used, r->n_leaked);
-    } else {
-        r->form++;
-        r->n_asked = r->n_used = r->n_others = r->n_leaked = 0;
-    }
-}
-
 kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_error *err) {
     kt__error_clear(err);
-    if (result->whole) return KT_OK;
-    if (result->n_asked < 0 || result->n_asked >= N_PROBES ||
-        (unsigned)result->form >= KT_NOTE_FORMS)
-        return kt__fail(err, KT_E_ARG, "a probe's result with %d notes asked of form %d",
-                        (int)result->n_asked, (int)result->form);
+    if (result->n_asked < 0 || result->n_asked >= N_PROBES) return KT_OK;
     const probe_note *p = &probes[result->n_asked];
     bool used = false, leaked = false;
-    KT__STEP(ask_with_note(engine, p, result->form, p->asked, &used, err));
-    KT__STEP(ask_with_note(engine, p, result->form, p->other, &leaked, err));
+    KT__STEP(ask_with_note(engine, p, p->asked, &used, err));
+    KT__STEP(ask_with_note(engine, p, p->other, &leaked, err));
     result->n_asked++;
     result->n_others++;
     result->n_used += used;
     result->n_leaked += leaked;
-    if (result->n_asked == N_PROBES) end_form(result);
+    result->whole = result->n_asked == N_PROBES;
+    result->uses = result->whole && result->n_used >= LEAST_USED && result->n_leaked <= MOST_LEAKED;
     return KT_OK;
 }
 

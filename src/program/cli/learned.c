@@ -15,7 +15,6 @@
 typedef struct learned_opts {
     bool all, deep;
     bool notes; /* corrections enter prompts as such, */
-    kt_note_form note_form;
     char notes_why[256];
     int32_t n_step, n_own;
     bool everywhere;
@@ -156,7 +155,6 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts,
 static kt_status train_word(kt_learner **learner, const learned_opts *opts,
                             const char *const *words, kt_error *err) {
     const kt_train_params params = {.deep = opts->deep,
-                                    .note_form = opts->note_form,
                                     .everywhere = opts->everywhere,
                                     .n_step = opts->n_step,
                                     .n_own = opts->n_own,
@@ -261,8 +259,6 @@ static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const
 static kt_status probe_model(const kt__session *session, const kt__config *config, kt_error *err) {
     kt_probe_result r;
     KT__STEP(kt__learn_opts_probe(config, session->engine, session->model, &r, err));
-    printf("form of notes      %s\n",
-           r.form == KT_NOTE_FACT ? "the fact alone" : "question and answer");
     printf("notes used         %d of %d questions that they answer\n", (int)r.n_used,
            (int)r.n_asked);
     printf("taken for others   %d of %d questions that they do not answer\n", (int)r.n_leaked,
@@ -304,8 +300,8 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
     }
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
-    KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes,
-                                 &opts->note_form, opts->notes_why, sizeof opts->notes_why, &err));
+    KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes, opts->notes_why,
+                                 sizeof opts->notes_why, &err));
     KT__TRY(actions[i].run(&learner, opts, words + 1, &err));
 out:
     kt_learner_close(learner);

@@ -79,8 +79,7 @@ static void print_notes(const json_t *models) {
         printf("\n%s: what it was taught %s its prompts as notes", text_at(m, "name"),
                json_is_true(json_object_get(notes, "enters")) ? "enters" : "stays out of");
         if (!measured)
-            printf(" until it is measured how it uses them (%lld questions so far)",
-                   whole_at(notes, "asked"));
+            printf(" until it is measured how it uses them (%lld of 20)", whole_at(notes, "asked"));
         printf("\n");
     }
 }

@@ -455,8 +455,8 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
 static kt_status open_learner(const run_opts *opts, const kt__config *given, kt__session *session,
                               kt_error *err) {
     char notes_why[256];
-    KT__STEP(kt__learn_opts_notes(given, session->model, &session->notes, &session->note_form,
-                                  notes_why, sizeof notes_why, err));
+    KT__STEP(kt__learn_opts_notes(given, session->model, &session->notes, notes_why,
+                                  sizeof notes_why, err));
     if (!opts->quiet) fprintf(stderr, "learning: %s\n", notes_why);
     return kt__learn_opts_open(&opts->learn, given, session->engine, false, &session->learner, err);
 }

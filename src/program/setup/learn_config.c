@@ -131,7 +131,6 @@ static kt_status print_id(const kt_model *model, char out[2 * KT_FINGERPRINT_BYT
 
 /* How a file's line says what was counted, after the fingerprint and one of the words below. */
 #define COUNTS "%d of %d notes used, %d of %d taken for an answer to another question"
-#define FORMS ", form %d; best %d: %d, %d"
 
 static const char *const verdict_words[] = {
     [KT__NOTES_UNKNOWN] = "begun", [KT__NOTES_USED] = "yes", [KT__NOTES_NOT_USED] = "no"};
@@ -139,16 +138,13 @@ static const char *const verdict_words[] = {
 /* "FINGERPRINT yes: 19 of 20 notes used, ..." */
 static kt__note_verdict read_verdict(const char *line, const char *id, kt_probe_result *so_far) {
     size_t n = strlen(id);
-    int used, asked, leaked, others, form = 0, best = 0, best_used = 0, best_leaked = 0;
+    int used, asked, leaked, others;
     char word[8];
     if (strncmp(line, id, n) != 0) return KT__NOTES_UNKNOWN;
-    int n_read = sscanf(line + n, " %7[a-z]: " COUNTS FORMS, word, &used, &asked, &leaked, &others,
-                        &form, &best, &best_used, &best_leaked);
-    bool older = n_read == 5; /* written before there were several forms */
-    bool sound = (older || n_read == 9) && 0 <= used && used <= asked && 0 <= leaked &&
-                 leaked <= others && asked <= 20 && others == asked && 0 <= form &&
-                 form < KT_NOTE_FORMS && 0 <= best && best < KT_NOTE_FORMS && 0 <= best_used &&
-                 best_used <= 20 && 0 <= best_leaked && best_leaked <= 20;
+    if (sscanf(line + n, " %7[a-z]: " COUNTS, word, &used, &asked, &leaked, &others) != 5)
+        return KT__NOTES_UNKNOWN;
+    bool sound = 0 <= used && used <= asked && 0 <= leaked && leaked <= others && asked <= 1000 &&
+                 others == asked;
     if (!sound) return KT__NOTES_UNKNOWN;
     kt__note_verdict verdict = KT__NOTES_UNKNOWN;
     if (!strcmp(word, "yes")) verdict = KT__NOTES_USED;
@@ -158,11 +154,7 @@ static kt__note_verdict read_verdict(const char *line, const char *id, kt_probe_
                                 .n_others = others,
                                 .n_leaked = leaked,
                                 .uses = verdict == KT__NOTES_USED,
-                                .whole = verdict != KT__NOTES_UNKNOWN,
-                                .form = (kt_note_form)form,
-                                .best = (kt_note_form)best,
-                                .best_used = best_used,
-                                .best_leaked = best_leaked};
+                                .whole = verdict != KT__NOTES_UNKNOWN};
     return verdict;
 }
 
@@ -203,16 +195,6 @@ bool kt__note_presumed(const kt_model *model) {
     return info.n_params >= PRESUMED_WEIGHTS;
 }
 
-kt_note_form kt__note_form_of(kt__note_verdict verdict, const kt_probe_result *so_far) {
-    if (so_far->whole) return so_far->form;
-    if (so_far->best_used) return so_far->best;
-    return verdict == KT__NOTES_UNKNOWN ? KT_NOTE_FACT : KT_NOTE_CORRECTION;
-}
-
-int32_t kt__note_asked(const kt_probe_result *so_far) {
-    return so_far->whole ? so_far->n_asked : 20 * (int32_t)so_far->form + so_far->n_asked;
-}
-
 void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_probe_result *so_far,
                           char *out, size_t size) {
     static const char counts[] =
@@ -224,9 +206,8 @@ void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_prob
     if (verdict == KT__NOTES_UNKNOWN)
         snprintf(
             out, size,
-            "what it was taught %s its prompts as notes until it is measured how it uses them (%d "
-            "questions so far)",
-            presumed ? "enters" : "stays out of", (int)kt__note_asked(so_far));
+            "what it was taught %s its prompts as notes until it is measured how it uses them (%d of 20)",
+            presumed ? "enters" : "stays out of", (int)so_far->n_asked);
     else
         snprintf(out, size, "what it was taught %s its prompts as notes%s%s",
                  verdict == KT__NOTES_USED ? "enters" : "stays out of", so_far->n_asked ? ": " : "",
@@ -239,10 +220,9 @@ kt_status kt__note_probe_write(const kt__config *config, const char *name, const
     kt__note_verdict verdict = r->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
     KT__STEP(kt__namespace_model_folder(config, name, folder, sizeof folder, err));
     KT__STEP(print_id(model, id, err));
-    int n = snprintf(line, sizeof line, "%s %s: " COUNTS FORMS "\n", id,
+    int n = snprintf(line, sizeof line, "%s %s: " COUNTS "\n", id,
                      verdict_words[r->whole ? verdict : KT__NOTES_UNKNOWN], (int)r->n_used,
-                     (int)r->n_asked, (int)r->n_leaked, (int)r->n_others, (int)r->form,
-                     (int)r->best, (int)r->best_used, (int)r->best_leaked);
+                     (int)r->n_asked, (int)r->n_leaked, (int)r->n_others);
     KT__STEP(kt__files_make_dir(folder, err));
     return kt__files_replace(folder, file_name, line, (size_t)n, err);
 }

@@ -45,11 +45,6 @@ kt__note_verdict kt__note_probe_read(const kt__config *config, const char *name,
                                      const kt_model *model, kt_probe_result *so_far);
 /* Whether notes are used until it is measured: of models with a billion weights and more. */
 bool kt__note_presumed(const kt_model *model);
-/* The form that is best as far as it was measured; before that the one that was best for most models, and of the
- * embedded model the one that it was taught. */
-kt_note_form kt__note_form_of(kt__note_verdict verdict, const kt_probe_result *so_far);
-/* Questions that were asked of it, of all forms. */
-int32_t kt__note_asked(const kt_probe_result *so_far);
 /* Verdict or presumption, in the words of the server's log and of `run`: out[size]. */
 void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_probe_result *so_far,
                           char *out, size_t size);

@@ -66,23 +66,22 @@ out:
 }
 
 kt_status kt__learn_opts_notes(const kt__config *given, const kt_model *model, bool *use,
-                               kt_note_form *form, char *said, size_t size, kt_error *err) {
+                               char *said, size_t size, kt_error *err) {
     kt__config *c = NULL;
     kt_probe_result so_far;
     kt_status status;
     *use = false;
-    *form = KT_NOTE_CORRECTION;
     KT__TRY(kt__config_create(&c, err));
     KT__TRY(read_learning(given, c, err));
     kt__notes_setting setting = kt__learn_notes_of(c);
-    kt__note_verdict verdict = kt__note_probe_read(c, c->models[0].name, model, &so_far);
-    bool presumed = kt__note_presumed(model);
-    *form = kt__note_form_of(verdict, &so_far);
-    *use = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
-    kt__note_verdict_say(verdict, presumed, &so_far, said, size);
     if (setting != KT__NOTES_AUTO) {
         *use = setting == KT__NOTES_ON;
         snprintf(said, size, "learning.notes is %s", *use ? "on" : "off");
+    } else {
+        kt__note_verdict verdict = kt__note_probe_read(c, c->models[0].name, model, &so_far);
+        bool presumed = kt__note_presumed(model);
+        *use = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
+        kt__note_verdict_say(verdict, presumed, &so_far, said, size);
     }
 out:
     kt__config_free(c);

@@ -20,10 +20,9 @@ kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
 kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
                                          kt_engine *engine, bool read_only, kt_learner **out,
                                          kt_error *err);
-/* Whether corrections enter prompts as notes there, and in which form; said: out[size], why. */
+/* Whether corrections enter prompts as notes there; said: out[size], why. */
 kt_status KT_CHECKED kt__learn_opts_notes(const kt__config *given, const kt_model *model, bool *use,
-                                          kt_note_form *form, char *said, size_t size,
-                                          kt_error *err);
+                                          char *said, size_t size, kt_error *err);
 /* Measures whether the model uses notes rightly, and keeps it there. */
 kt_status KT_CHECKED kt__learn_opts_probe(const kt__config *given, kt_engine *engine,
                                           const kt_model *model, kt_probe_result *out,

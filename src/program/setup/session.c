@@ -317,7 +317,6 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     request->recall = learned->recall;
     request->bank = learned->bank;
     request->note_tokens = s->notes ? 0 : -1;
-    request->note_form = s->note_form;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     kt_adapter *adapter = kt_learned_adapter(learned, request);
     if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};

@@ -61,10 +61,10 @@ void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
 }
 
 /* Whether what was corrected enters prompts as notes. */
-static bool uses_notes(kt__job *job, kt_note_form *form) {
+static bool uses_notes(kt__job *job) {
     return kt__learner_table_notes(
         kt__served_learners(job->model.served), job->request.settings->config,
-        kt__served_name(job->model.served), job->model.loaded, &job->shared->log, form);
+        kt__served_name(job->model.served), job->model.loaded, &job->shared->log);
 }
 
 static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_t version,
@@ -87,13 +87,11 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     if (learner) status = kt_learner_get(learner, version, &learned, err);
     kt__served_learner_done(job->model.served, learner);
     if (status != KT_OK) return status;
-    kt_note_form form = KT_NOTE_CORRECTION;
-    bool noted = learned.bank && uses_notes(job, &form);
+    bool noted = learned.bank && uses_notes(job);
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
     job->request.wire->req.bank = learned.bank;
     job->request.wire->req.note_tokens = noted ? 0 : -1;
-    job->request.wire->req.note_form = form;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.recall = learned.recall;

@@ -67,18 +67,16 @@ static void log_result(kt__trainer *t, const char *name, kt_status status, const
                       "learning: %s: not trained: %s", name, err->message);
 }
 
-static bool is_noted(kt__trainer *t, const kt__config *c, const kt__trained *of,
-                     kt_note_form *form) {
+static bool is_noted(kt__trainer *t, const kt__config *c, const kt__trained *of) {
     return kt__learner_table_notes(kt__served_learners(of->served), c, kt__served_name(of->served),
-                                   of->model, &t->shared->log, form);
+                                   of->model, &t->shared->log);
 }
 
 const char *kt__trainer_use(kt__trainer *t, const kt__trained *of) {
     kt_learner_info info;
     kt__settings *settings = kt__shared_settings(t->shared);
-    kt_note_form form;
     kt_learner_get_info(of->learner, &info);
-    const char *use = kt__learn_use_of(info.scoped, is_noted(t, settings->config, of, &form));
+    const char *use = kt__learn_use_of(info.scoped, is_noted(t, settings->config, of));
     kt__settings_drop(settings);
     return use;
 }
@@ -90,12 +88,9 @@ kt_status kt__trainer_train(kt__trainer *t, const kt__trained *of, const char *n
     char own_dir[4096];
     int64_t begin_us = kt__now_us();
     kt__learner_table *table = kt__served_learners(of->served);
-    kt_note_form form;
-    bool noted = is_noted(t, c, of, &form);
     kt_train_params p = {.deep = asked.deep,
                          .everywhere = asked.everywhere,
-                         .noted = asked.by_itself && noted,
-                         .note_form = form,
+                         .noted = asked.by_itself && is_noted(t, c, of),
                          .seed = asked.seed,
                          .background = true,
                          .batch = (int32_t)c->learn_batch,

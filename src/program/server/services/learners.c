@@ -192,15 +192,13 @@ static void look_up_verdict(kt__learner_table *table, const kt__config *config,
 }
 
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, kt__slog *log,
-                             kt_note_form *form) {
+                             const char *model_name, const kt_model *model, kt__slog *log) {
     kt__notes_setting setting = kt__learn_notes_of(config);
+    if (setting != KT__NOTES_AUTO) return setting == KT__NOTES_ON;
     pthread_mutex_lock(&table->lock);
     look_up_verdict(table, config, model_name, model, log);
     bool unknown = table->verdict == KT__NOTES_UNKNOWN;
     bool use = unknown ? table->presumed : table->verdict == KT__NOTES_USED;
-    if (setting != KT__NOTES_AUTO) use = setting == KT__NOTES_ON;
-    *form = kt__note_form_of(table->verdict, &table->probed);
     pthread_mutex_unlock(&table->lock);
     return use;
 }
@@ -254,10 +252,9 @@ bool kt__learner_table_write_verdict(kt__learner_table *table, kt__buf *out) {
     pthread_mutex_unlock(&table->lock);
     if (!looked) return false;
     bool enters = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
-    (void)kt__buf_printf(out,
-                         "\"verdict\":\"%s\",\"enters\":%s,\"asked\":%d,\"used\":%d,\"leaked\":%d",
-                         words[verdict], enters ? "true" : "false", (int)kt__note_asked(&p),
-                         (int)p.n_used, (int)p.n_leaked);
+    (void)kt__buf_printf(
+        out, "\"verdict\":\"%s\",\"enters\":%s,\"asked\":%d,\"used\":%d,\"leaked\":%d",
+        words[verdict], enters ? "true" : "false", (int)p.n_asked, (int)p.n_used, (int)p.n_leaked);
     return true;
 }
 

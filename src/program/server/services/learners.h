@@ -40,11 +40,9 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
 /* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured, else as is
- * presumed of it; looked up once until the table is cleared, and then said in the log.
- * form: the one to write them in. */
+ * presumed of it; looked up once until the table is cleared, and then said in the log. */
 bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, kt__slog *log,
-                             kt_note_form *form);
+                             const char *model_name, const kt_model *model, kt__slog *log);
 /* Nothing is left to measure, as far as it was looked up. */
 bool kt__learner_table_settled(kt__learner_table *table, const kt__config *config);
 /* Whether it depends on a measurement that is not whole; so_far: what was counted. */
