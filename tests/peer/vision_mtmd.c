@@ -50,7 +50,8 @@ int main(int argc, char **argv) {
     mtmd_bitmap *bitmap = mtmd_helper_bitmap_init_from_file(eye, argv[3], false,
                                                             mtmd_helper_init_opt_default())
                               .bitmap;
-    mtmd_input_text text = {.text = argv[4], .text_len = strlen(argv[4]), .add_special = true, .parse_special = true};
+    mtmd_input_text text = {
+        .text = argv[4], .text_len = strlen(argv[4]), .add_special = true, .parse_special = true};
     mtmd_input_chunks *chunks = mtmd_input_chunks_init();
     const mtmd_bitmap *bitmaps[] = {bitmap};
     if (!bitmap || mtmd_tokenize(eye, chunks, &text, bitmaps, 1)) fail("the prompt");
@@ -76,7 +77,8 @@ int main(int argc, char **argv) {
         size_t n = mtmd_input_chunk_get_n_tokens(chunk);
         fprintf(stderr, "[%zu rows] ", n);
         fwrite(x, sizeof *x, n * d, rows);
-        if (mtmd_helper_decode_image_chunk(eye, ctx, chunk, x, n_past, 0, 2048, &n_past, NULL, NULL))
+        if (mtmd_helper_decode_image_chunk(eye, ctx, chunk, x, n_past, 0, 2048, &n_past, NULL,
+                                           NULL))
             fail("the picture's rows");
     }
     fclose(rows);

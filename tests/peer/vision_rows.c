@@ -39,7 +39,8 @@ static void write_rows(const char *mmproj, const uint8_t *file, size_t len, cons
     check(kt__seer_create(v, pool, kernels, false, &seer, &err), &err);
     check(kt__picture_decode(file, len, &picture, &err), &err);
     check(kt__vision_cut(v, &picture, &tiling, &tiles, &err), &err);
-    size_t n = (size_t)v->n_rows * (size_t)v->d_text, pixels = (size_t)v->side * (size_t)v->side * 3;
+    size_t n = (size_t)v->n_rows * (size_t)v->d_text,
+           pixels = (size_t)v->side * (size_t)v->side * 3;
     float *rows = kt__calloc((size_t)tiling.n_tile * n, sizeof *rows);
     int64_t begin_us = kt__now_us();
     for (int i = 0; i < tiling.n_tile; i++) {
@@ -76,9 +77,10 @@ static void write_next(char **argv, const uint8_t *file, size_t len) {
     check(kt_ctx_open(NULL, &ctx, &err), &err);
     check(kt_model_open(ctx, argv[1], &params, &model, &err), &err);
     check(kt_engine_open(model, &ep, &engine, &err), &err);
-    snprintf(chat, sizeof chat,
-             "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"},{\"type\":\"text\",\"text\":\"%s\"}]}]",
-             argv[4]);
+    snprintf(
+        chat, sizeof chat,
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"},{\"type\":\"text\",\"text\":\"%s\"}]}]",
+        argv[4]);
     r.chat_json = chat;
     r.chat_json_len = strlen(chat);
     r.pictures = &picture;
