@@ -23,5 +23,8 @@ typedef struct kt__batch_run {
 /* Until the batch is done or the time has come. KT_E_CANCELLED by kt_engine_cancel or `cancel`. */
 kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
                                kt_error *err) KT_CHECKED;
+/* After a step that ended with `status`: pages of a file that was cut, which the fault guard replaced, make wrong numbers, or
+ * numbers that are not finite, so that KT_E_TRUNCATED comes before what the step said. */
+kt_status kt__batch_check_file(const kt__gguf *gguf, kt_status status, kt_error *err) KT_CHECKED;
 
 #endif

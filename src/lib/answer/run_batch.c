@@ -27,6 +27,12 @@ static kt_status check_others(const kt_engine *engine, kt_status status, kt_erro
     return kt__peers_check(split->peers, err);
 }
 
+kt_status kt__batch_check_file(const kt__gguf *gguf, kt_status status, kt_error *err) {
+    kt_status file = kt__gguf_check(gguf, status == KT_OK ? err : NULL);
+    if (file != KT_OK && status != KT_OK) return kt__gguf_check(gguf, err);
+    return status != KT_OK ? status : file;
+}
+
 kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
                                kt_error *err) {
     kt__stop_at stop = {run->until_us, {&engine->cancel, run->cancel}, run->pause, false};
@@ -59,8 +65,5 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     kt__pool_unlock(pool);
     kt__activity_end(&engine->model->ctx->activity);
     if (status != KT_OK && status != KT_E_NUMERIC) return status;
-    /* pages that the fault guard replaced make wrong numbers, or numbers that are not finite */
-    kt_status file = kt__gguf_check(engine->model->gguf, status == KT_OK ? err : NULL);
-    if (file != KT_OK && status != KT_OK) return kt__gguf_check(engine->model->gguf, err);
-    return status != KT_OK ? status : file;
+    return kt__batch_check_file(engine->model->gguf, status, err);
 }

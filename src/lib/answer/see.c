@@ -1,5 +1,6 @@
 #include "answer/see.h"
 
+#include "answer/batch.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -49,9 +50,7 @@ kt_status kt__engine_see(kt_engine *engine, kt__view *view, int64_t until_us, bo
     kt__fpenv_leave(fpenv);
     kt__pool_unlock(ctx->pool);
     kt__activity_end(&ctx->activity);
-    kt_status file = kt__gguf_check(engine->model->vision->gguf, status == KT_OK ? err : NULL);
-    if (file != KT_OK && status != KT_OK) return kt__gguf_check(engine->model->vision->gguf, err);
-    if (status != KT_OK || file != KT_OK) return status != KT_OK ? status : file;
+    KT__STEP(kt__batch_check_file(engine->model->vision->gguf, status, err));
     *done = view->n_seen == view->tiling.n_tile;
     if (*done) kt__view_complete(engine->views, view);
     return KT_OK;

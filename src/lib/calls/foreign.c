@@ -54,7 +54,6 @@ const kt__call_format kt__foreign_params = {.name = "foreign_params",
                                             .param_close = "</parameter>",
                                             .pad = "\n",
                                             .gap = "\n",
-                                            .pad_optional = true,
                                             .close = "</function>"};
 
 /* ---- lines ---- */
