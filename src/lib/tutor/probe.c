@@ -120,9 +120,17 @@ out:
     return status;
 }
 
+static void judge_counts(kt_probe_result *r) {
+    r->whole = r->n_asked >= N_PROBES;
+    r->uses = r->whole && r->n_used >= LEAST_USED && r->n_leaked <= MOST_LEAKED;
+}
+
 kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_error *err) {
     kt__error_clear(err);
-    if (result->n_asked < 0 || result->n_asked >= N_PROBES) return KT_OK;
+    judge_counts(result);
+    if (result->whole) return KT_OK;
+    if (result->n_asked < 0)
+        return kt__fail(err, KT_E_ARG, "a probe with %d notes asked", (int)result->n_asked);
     const probe_note *p = &probes[result->n_asked];
     bool used = false, leaked = false;
     KT__STEP(ask_with_note(engine, p, p->asked, &used, err));
@@ -131,8 +139,7 @@ kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_err
     result->n_others++;
     result->n_used += used;
     result->n_leaked += leaked;
-    result->whole = result->n_asked == N_PROBES;
-    result->uses = result->whole && result->n_used >= LEAST_USED && result->n_leaked <= MOST_LEAKED;
+    judge_counts(result);
     return KT_OK;
 }
 

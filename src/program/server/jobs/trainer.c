@@ -249,6 +249,15 @@ static bool probe_model(kt__trainer *t, const kt__config *c, kt__served *served)
     return asks;
 }
 
+/* Of some model it is not known yet. */
+static bool is_unsettled(kt__trainer *t, const kt__config *c) {
+    size_t i = 0, n = kt__models_count(t->shared->models);
+    while (i < n &&
+           kt__learner_table_settled(kt__served_learners(kt__models_at(t->shared->models, i)), c))
+        i++;
+    return i < n;
+}
+
 /* Nobody has used a model for a while. */
 static bool is_quiet(kt__trainer *t) {
     kt__served_info info;
@@ -268,7 +277,7 @@ static void look_at_all(kt__work_item *item) {
     kt__trainer *t = (kt__trainer *)(void *)((char *)item - offsetof(kt__trainer, look));
     kt__settings *settings = kt__shared_settings(t->shared);
     const size_t n = kt__models_count(t->shared->models);
-    bool trains = false, quiet = is_quiet(t);
+    bool trains = false, quiet = is_unsettled(t, settings->config) && is_quiet(t);
     for (size_t i = 0; i < n && !atomic_load(&t->shared->stopping); i++)
         trains |= look_at_model(t, settings->config, kt__models_at(t->shared->models, i));
     for (size_t i = 0; i < n && quiet && !trains && !atomic_load(&t->shared->stopping); i++)
