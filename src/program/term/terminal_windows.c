@@ -1,7 +1,6 @@
 /* Windows's console: it draws and edits by itself, and is put back when the program ends (host/windows/start.c). */
 #include "term/terminal.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,39 +66,4 @@ void kt__terminal_unhush(void) {
 
 void kt__terminal_mark_pastes(bool on) {
     (void)on;
-}
-
-/* ---- interrupt ---- */
-
-/* The one place with process-wide state: a handler is given nothing else. */
-static kt_engine *volatile watched;
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-    kt_engine *engine = watched;
-    if (engine) kt_engine_cancel(engine);
-}
-
-void kt__interrupt_watch(kt_engine *engine) {
-    struct sigaction action = {.sa_handler = on_interrupt};
-    watched = engine;
-    sigaction(SIGINT, &action, NULL);
-}
-
-void kt__interrupt_unwatch(void) {
-    if (!watched) return;
-    signal(SIGINT, SIG_DFL);
-    watched = NULL;
-}
-
-bool kt__interrupt_is_pending(void) {
-    return interrupted != 0;
-}
-
-bool kt__interrupted(void) {
-    if (!interrupted) return false;
-    interrupted = 0;
-    return true;
 }
