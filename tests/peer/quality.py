@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What quantisation costs: KL divergence and perplexity of every recipe, kentang's fits beside llama-quantize's.
+"""What quantisation costs: KL divergence and perplexity of every recipe, kentang's fits and llama-quantize's.
 
-    quality.py KENTANG LLAMA_QUANTIZE [--chunks N] [--only types|recipes] [--names A,B] [--no-demo] [MODEL.gguf CALIBRATION HELD_OUT]... >docs/QUALITY.md
+    quality.py KENTANG LLAMA_QUANTIZE [--chunks N] [--only types|recipes] [--names A,B] [--no-demo] [MODEL.gguf CALIBRATION HELD_OUT]...
 
 LLAMA_QUANTIZE: built from llama.cpp's source. Each model is an F32, F16 or BF16 file with a calibration text and a text that
 is judged; the demo model, decoded to F32, with dialogues of its corpus comes first and needs no files. Importance matrix and
@@ -62,16 +62,13 @@ class Judge:
 def row(name, theirs, careful, feedback):
     def share(x):
         return f"{x['kl']:.5f} ({x['kl'] / theirs['kl']:.2f})" if theirs["kl"] > 0 else f"{x['kl']:.5f}"
-    def tail(x):
-        return f"{x['kl_99']:.4f} ({x['kl_99'] / theirs['kl_99']:.2f})" if theirs["kl_99"] > 0 else f"{x['kl_99']:.4f}"
-    print(f"| {name} | {careful['bytes'] / 2**20:.2f} | {theirs['kl']:.5f} | {share(careful)} | {share(feedback)} | {theirs['kl_99']:.4f} | "
-          f"{tail(careful)} | {tail(feedback)} | {theirs['perplexity']:.4f} | {careful['perplexity']:.4f} | {feedback['perplexity']:.4f} |",
+    print(f"| {name} | {careful['bytes'] / 2**20:.2f} | {theirs['kl']:.5f} | {share(careful)} | {share(feedback)} | {careful['kl_99']:.4f} |",
           flush=True)
 
 
 def head(what):
-    print(f"| {what} | MiB | KL llama | careful | feedback | KL 99% llama | careful | feedback | ppl llama | careful | feedback |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {what} | MiB | KL llama | careful | feedback | KL 99%, careful |")
+    print("|---|---|---|---|---|---|")
 
 
 def by_type(judge, width):
