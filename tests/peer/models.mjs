@@ -7,7 +7,7 @@
 // DIR: an installed copy of ../shared/peer. Each architecture's tiny model (`kentang synth`) is given 16 sequences of 1
 // to 300 tokens; KL is the mean divergence of kentang's distribution after them from llama.cpp's on the same file, top-1
 // how often both choose the same token where llama.cpp's best two logits are more than 0.5 apart. In F32 both compute
-// the same program; in Q8_0 each rounds in its own way, and "own" is kentang's divergence from --exact. --speed asks for
+// the same program; in Q8_0 each rounds in its own way. --speed asks for
 // a quiet machine: for each architecture with a geometry that fits, prompts of 512 tokens and 64 generated ones, in
 // turns, medians (one turn where a geometry is large); the figures are kept in tests/peer/models_speed.json, and go into the
 // table's last column. --only changes one row.
@@ -190,7 +190,7 @@ const sci = (x) => (x < 1e-9 ? "0" : x.toExponential(1));
 function measure(tiny, recipe) {
     const model = path.join(work, "model.gguf"), lines = sequences(presets[tiny].n_vocab);
     execFileSync(kentang, ["synth", "--preset", tiny, "--quant", recipe, model], {stdio: "ignore"});
-    const want = theirs(model, lines), got = ours(model, [], lines), exact = ours(model, ["--exact"], lines);
+    const want = theirs(model, lines), got = ours(model, [], lines);
     let clear = 0, same = 0;
     want.forEach((row, i) => {
         const top = best(row);
@@ -199,7 +199,7 @@ function measure(tiny, recipe) {
         if (best(got[i]).id === top.id) same++;
     });
     const all = want.map((row, i) => divergence(row, got[i]));
-    return {kl: mean(all), middle: medianOf(all), own: mean(exact.map((row, i) => divergence(row, got[i]))), top: `${same}/${clear}`};
+    return {kl: mean(all), middle: medianOf(all), top: `${same}/${clear}`};
 }
 
 // ---- whose rounding is nearer ----
@@ -276,7 +276,7 @@ function runSpeed() {
     fs.writeFileSync(file, fs.readFileSync(file, "utf8").split("\n").map(withSpeed).join("\n"));
 }
 
-const N_CELLS = 11; // of a row
+const N_CELLS = 9; // of a row
 
 // A line of the table with the speed that is kept of its architecture, and any other line as it is.
 function withSpeed(line) {
@@ -288,8 +288,8 @@ function withSpeed(line) {
 function speedText(arch) {
     const s = speeds[arch];
     if (!s) return "";
-    const pair = ([us, them]) => `${us.toFixed(1)} / ${them.toFixed(1)}`;
-    return `${s.preset}${large.includes(s.preset) ? " (one turn)" : ""}: ${pair(s.pp)}, ${pair(s.tg)}`;
+    const ratio = ([us, them]) => `${(us / them).toFixed(2)}x`;
+    return `${s.preset}: ${ratio(s.pp)}, ${ratio(s.tg)}`;
 }
 
 // ---- the table ----
@@ -300,9 +300,8 @@ function rowOf(arch) {
     const [examples, tiny, preset, tools] = models[arch];
     if (opt.only && arch !== opt.only) return old.split("\n").find((line) => line.startsWith(`| ${arch} |`));
     const f32 = measure(tiny, "f32"), q8 = measure(tiny, "q8_0"), memory = memoryOf(preset);
-    const reuse = memory.state && memory.state !== "-" || presets[tiny].attention_every ? "snapshots" : "pages";
-    const row = `| ${arch} | ${examples} | ${sci(f32.kl)} | ${sci(q8.middle)} | ${sci(q8.own)} | ${f32.top}, ${q8.top} | ${tools} | ` +
-        `${memory.kv} | ${memory.state} | ${reuse} | ${speedText(arch)} |`;
+    const row = `| ${arch} | ${examples} | ${sci(f32.kl)} | ${sci(q8.middle)} | ${f32.top}, ${q8.top} | ${tools} | ` +
+        `${memory.kv} | ${memory.state} | ${speedText(arch)} |`;
     console.log(row);
     return row;
 }
@@ -316,30 +315,24 @@ function encoderRow([arch, examples]) {
 function page() {
     return `# What runs
 
-Made by \`tests/peer/models.mjs\`, compared with llama.cpp on the same files. An architecture means its models: any GGUF file that says it (\`general.architecture\`)
-is checked key by key and tensor by tensor, and refused by the name of what does not fit. \`kentang inspect FILE\` says it of one file.
+For those who look whether a model runs. Made by \`tests/peer/models.mjs\`, compared with llama.cpp on the same files. Any GGUF file of one of these architectures (\`general.architecture\`) is checked key by key and tensor by
+tensor, and refused by the name of what does not fit; \`kentang inspect FILE\` says it of one file.
 
-- **KL F32**: the mean divergence of kentang's distributions from llama.cpp's on a small model of the architecture with random weights, 16 sequences of 1 to 300
-  tokens, in F32, where both compute the same program. **KL Q8_0**: the median in Q8_0, where each rounds activations in its own way and, with experts, may choose another
-  one of two that are as good ([what that adds](../tests/peer/DIVERGENCES.md), by tests/peer/choices.py). **own**: the mean of kentang's from \`--exact\` in Q8_0. **top-1**: same best token, in F32 and in Q8_0, of the
-  cases where llama.cpp's best two logits are more than 0.5 apart.
-- **K/V** of a position in f16, **state** of a sequence: of the example's first real geometry that \`kentang synth --help\` lists.
-- **reuse** of prefixes: *pages* of 16 positions, from any of them on; *snapshots*: as pages, from those that keep a state (end of the system prompt, of turns, and
-  every so often in a long prompt; [MEMORY.md](MEMORY.md)).
-- **tools**: the form of calls that is parsed and constrained ([TOOLS.md](TOOLS.md)); chat templates are the file's own.
-- **speed**: kentang / llama.cpp in tokens a second with 512 tokens of a prompt, then generating, Q4_K_M, ${opt.threads} threads
-  (${[...new Set(Object.values(speeds).map((s) => s.processor))].join("; ")}), medians of three turns. Empty: no geometry of it, or more than 24 GiB.
-  \`node tests/peer/models.mjs --speed\` fills it on a quiet machine.
+- **KL F32**: the mean divergence from llama.cpp's distributions on a small model with random weights, 16 sequences of 1 to 300 tokens, in F32. **KL Q8_0**: the median in Q8_0, where each rounds activations in its own way and may
+  choose another of two experts that are as good ([what that adds](../tests/peer/DIVERGENCES.md)). **top-1**: same best token, F32 and Q8_0, where llama.cpp's best two logits are more than 0.5 apart.
+- **tools**: the form of calls ([TOOLS.md](TOOLS.md)). **K/V** of a position in f16, **state** of a sequence: of the first real geometry in \`kentang synth --help\`. Where there is a state, prompts continue from places that keep one
+  ([MEMORY.md](MEMORY.md)), else from any page.
+- **speed**: kentang over llama.cpp, a prompt of 512 tokens and generation, Q4_K_M, ${opt.threads} threads (${[...new Set(Object.values(speeds).map((s) => s.processor))].join("; ")}), by
+  \`node tests/peer/models.mjs --speed\`. Empty: no geometry of it, or more than 24 GiB.
 
 Types: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0, Q1_0, Q2_0, MXFP4 and NVFP4 run in all of them; \`tests/peer/logits.mjs --all\` compares each architecture in each recipe.
 
-| architecture | for example | KL F32 | KL Q8_0 | own | top-1 | tools | K/V | state | reuse | speed |
-|---|---|---|---|---|---|---|---|---|---|---|
+| architecture | for example | KL F32 | KL Q8_0 | top-1 | tools | K/V | state | speed |
+|---|---|---|---|---|---|---|---|---|
 ${Object.keys(models).map(rowOf).filter(Boolean).join("\n")}
 
-Files of \`gemma4-assistant\` (the drafters that Google publishes besides gemma-4 models; the first such files say \`gemma4_assistant\` and name two tensors otherwise) answer nothing themselves: \`kentang run -m gemma-4.gguf --draft-model assistant.gguf\` has one propose its model's tokens, and answers keep their bytes. Compared with llama.cpp 0.5.0 on
-the same two files in F32 (a small model whose last layer has no window, as all published ones have, a text of 100 tokens, each proposal from the state that the one before left): KL 3.9e-6, 1.4e-6 and 2.0e-6 of three
-proposals in a chain, the same best token in each. Where the last layer has a window, llama.cpp reads other layers' keys and values than those of the last one of each kind.
+\`gemma4-assistant\` files (Google's drafters; also \`gemma4_assistant\`) answer nothing themselves: \`kentang run -m gemma-4.gguf --draft-model assistant.gguf\` has one propose its model's tokens. Three proposals in a chain against llama.cpp 0.5.0
+in F32: KL 1.4e-6 to 3.9e-6, the same best token.
 
 Encoders (\`kentang embed\`, /v1/embeddings, /v1/rerank). \`tests/peer/embed.mjs --table\` fills in the largest distance (1 - cosine) of their vectors
 from llama.cpp's, on small models with random weights and 15 texts of 1 to 390 words:

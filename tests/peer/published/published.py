@@ -392,24 +392,41 @@ def check_reranker(title, name, work):
     return f"| {title} | made | yes | in tests/convert | - | - | {', '.join(said) or '-'} |"
 
 
+def agrees(cells):
+    """Whether a family's row says that all is as published, with logits near llama.cpp's."""
+    _, tokenizer, converts, ids, template, ends, logits = cells
+    pairs = [ids.split("/"), ends.split(" of "), ["", ""] if template == "none" else template.split("/")]
+    return tokenizer != "made" and converts == "yes" and all(len(p) == 2 and p[0] == p[1] for p in pairs) and re.fullmatch(r"\d[\d.e-]*", logits) \
+        and float(logits) < 1e-3
+
+
+def grouped(rows):
+    """The families that agree as a list, the encoders and rerankers as another, and a table of the others."""
+    cells = [[c.strip() for c in row.strip("|").split("|")] for row in rows]
+    alike = [c[0] + ("" if c[1] == "its own" else "*") for c in cells if agrees(c)]
+    made = [f"{c[0]} ({c[6]})" for c in cells if c[1] == "made" and c[2] == "yes"]
+    others = [c for c in cells if not agrees(c) and not (c[1] == "made" and c[2] == "yes")]
+    text = "All agrees, and logits are nearer than 1e-3: " + "; ".join(alike) + ".\n\n"
+    text += "Encoders and rerankers, whose tokenizers are compared in tests/convert: " + "; ".join(made) + ".\n\n"
+    text += "| family | tokenizer | converts | ids | template | ends | logits |\n|---|---|---|---|---|---|---|\n"
+    return text + "\n".join("| " + " | ".join(c) + " |" for c in others) + "\n\n"
+
+
 def write_table(rows):
     path = os.path.join(ROOT, "docs/MODELS.md")
     with open(path, encoding="utf-8") as f:
         old = f.read()
-    begin, end = "## Published folders\n", "## What does not run\n"
-    at = old.index(begin) if begin in old else old.index(end)
+    begin = "## Published folders\n"
+    at = old.index(begin) if begin in old else old.index("## What does not run\n")
+    after = old.index("\n## ", at + 1) + 1 if begin in old else at
     text = begin + """
-Made by `scripts/check --published` (`tests/peer/published/published.py`): a folder of each family, with a published tokenizer, a configuration after the published one
-with sizes reduced, and random weights, is converted. **tokenizer**: whether it is the family's own or, where none could be had, another family's.
-**ids**: texts whose ids are those of Hugging Face's tokenizers, with and without special tokens. **template**: conversations whose prompt is jinja2's.
-**ends**: stop tokens of generation_config.json and config.json that the file has. **logits**: the mean distance from llama.cpp's (without flash attention) on the file in
-F32, as a share of their spread; of encoders and rerankers the largest distance of a number of the vector, or of a score from 0 to 1; *-*: not compared.
+Made by `scripts/check --published` (`tests/peer/published/published.py`): a folder of each family, with its published tokenizer (*: another family's), a configuration after the published one with sizes reduced, and random
+weights, is converted. Compared are **ids** with Hugging Face's tokenizers (some 400 texts a family), prompts of the **template**, where one was published, with jinja2's (14 conversations), **ends** with generation_config.json and
+config.json, and **logits** with llama.cpp's in F32: the mean distance as a share of their spread; of encoders the largest distance of a number of the vector, of rerankers of a score; *-*: not compared.
 
-| family | tokenizer | converts | ids | template | ends | logits |
-|---|---|---|---|---|---|---|
-""" + "\n".join(rows) + "\n\n"
+""" + grouped(rows)
     with open(path, "w", encoding="utf-8") as f:
-        f.write(old[:at] + text + old[old.index(end):])
+        f.write(old[:at] + text + old[after:])
 
 
 rows = []
