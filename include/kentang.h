@@ -905,6 +905,7 @@ typedef struct kt_request_report {
      * room, those that a token of it was recalled of */
     uint64_t learned[KT_NOTES_MAX];
     int32_t n_learned;
+    int32_t n_dropped; /* tokens that a full context lost: kt_request_params.shift_context */
 } kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
@@ -1157,6 +1158,11 @@ struct kt_request_params {
      * tokens of it. One that reads slowly misses some. */
     bool progress;
     kt_shorten shorten;      /* of messages; KT_E_UNSUPPORTED with chat_json or a sequence */
+    /* false; an answer that fills the context continues: of the text after its first n_keep tokens (0; -1: the
+     * prompt) the older half is dropped, and the rest is computed again, as a prompt without it would be. One choice,
+     * without a sequence and without pictures; what it computes again is reported as n_recomputed. */
+    bool shift_context;
+    int32_t n_keep;
 };
 
 typedef enum kt_event_kind {

@@ -376,6 +376,64 @@ static void test_progress(void **state) {
     close_engine(w);
 }
 
+/* The likeliest token after ids[n], of a request that knows nothing else. */
+static int32_t next_of(world *w, const int32_t *ids, size_t n) {
+    answer out;
+    kt_request_params r = kt_request_params_default();
+    r.ids = ids;
+    r.n_ids = n;
+    r.gen.n_predict = 1;
+    r.gen.ignore_eog = true;
+    r.gen.sampling.temperature = 0;
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    assert_int_equal(out.n_tokens, 1);
+    return out.ids[0];
+}
+
+/* Where the context is full, the answer continues as that of the text which is left would. */
+static void test_a_full_context_is_shifted(void **state) {
+    world *w = *state;
+    enum { N_CTX = 96, N_KEEP = 5, N_PREDICT = 260 };
+    answer out, alone;
+    int32_t known[N_CTX + 1];
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = N_CTX};
+    open_engine(w, &ep);
+    kt_request_params r = request_of(w, 0);
+    bool begins = w->model->tok && kt__tokenizer_add_bos(w->model->tok);
+    r.gen.n_predict = N_PREDICT;
+    r.gen.ignore_eog = true;
+    r.gen.loop_tokens = 0;
+    r.n_keep = N_KEEP;
+    submit_request(w, &r, &alone);
+    run_to_end(w, false);
+    assert_int_equal(alone.finish, KT_FINISH_CONTEXT);
+    assert_int_equal(alone.report.n_dropped, 0);
+    r.shift_context = true;
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    assert_int_equal(out.finish, KT_FINISH_LENGTH);
+    assert_int_equal(out.n_tokens, N_PREDICT);
+    assert_memory_equal(out.ids, alone.ids, (size_t)alone.n_tokens * sizeof *out.ids);
+
+    size_t n = r.n_ids, n_shifts = 0, n_dropped = 0, keep = N_KEEP + (size_t)begins;
+    memcpy(known, r.ids, n * sizeof *known);
+    for (int i = 0; i < out.n_tokens; i++) {
+        known[n++] = out.ids[i];
+        if (n <= N_CTX || i + 1 == out.n_tokens) continue;
+        size_t drop = (n - keep) / 2;
+        memmove(known + keep, known + keep + drop, (n - keep - drop) * sizeof *known);
+        n -= drop;
+        n_dropped += drop;
+        n_shifts++;
+        assert_int_equal(next_of(w, known, n), out.ids[i + 1]);
+    }
+    assert_true(n_shifts >= 3);
+    assert_int_equal(out.report.n_dropped, n_dropped);
+    expect_idle(w);
+    close_engine(w);
+}
+
 static void test_times_sum_to_the_whole(void **state) {
     world *w = *state;
     answer out[8];
@@ -624,6 +682,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_logprobs, &w),
         cmocka_unit_test_prestate(test_post_sampling, &w),
         cmocka_unit_test_prestate(test_progress, &w),
+        cmocka_unit_test_prestate(test_a_full_context_is_shifted, &w),
         cmocka_unit_test_prestate(test_times_sum_to_the_whole, &w),
         cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),

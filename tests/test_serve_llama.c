@@ -37,6 +37,34 @@ static void test_completion(void **state) {
     json_decref(v);
 }
 
+/* A prompt that leaves room for ten tokens, and an answer of thirty: it ends there, or continues where that is asked for. */
+static void test_a_full_context(void **state) {
+    (void)state;
+    reply *props = ask(&w, "GET", "/props", "", "");
+    json_t *v = body_of(props);
+    size_t n_ctx = (size_t)json_integer_value(at(v, "default_generation_settings.n_ctx")), len = 0;
+    json_decref(v);
+    free(props);
+    char *body = malloc(n_ctx * 4 + 256);
+    assert_non_null(body);
+    for (int shifts = 0; shifts < 2; shifts++) {
+        len = (size_t)sprintf(body,
+                              "{\"n_predict\":30,\"ignore_eos\":true,\"n_keep\":4,"
+                              "\"context_shift\":%s,\"prompt\":[12",
+                              shifts ? "true" : "false");
+        for (size_t i = 11; i < n_ctx; i++) len += (size_t)sprintf(body + len, ",%zu", 13 + i % 50);
+        memcpy(body + len, "]}", 3);
+        v = completion(body, 200);
+        assert_true(json_is_true(at(v, "truncated")));
+        assert_int_equal(json_integer_value(at(v, "tokens_evaluated")), n_ctx - 10);
+        assert_int_equal(json_integer_value(at(v, "tokens_predicted")), shifts ? 30 : 11);
+        assert_int_equal(json_integer_value(at(v, "generation_settings.n_keep")), 4);
+        json_decref(v);
+    }
+    free(body);
+    json_decref(completion("{\"prompt\":\"Once\",\"n_keep\":-2}", 400));
+}
+
 static void test_fields_that_are_wanted(void **state) {
     (void)state;
     json_t *v = completion("{\"prompt\":\"Once\",\"n_predict\":2,\"response_fields\":[\"content\","
@@ -354,13 +382,21 @@ static void test_prefix_of_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_completion),        cmocka_unit_test(test_fields_that_are_wanted),
-        cmocka_unit_test(test_prompts),           cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_verbose),           cmocka_unit_test(test_ignored_ends),
-        cmocka_unit_test(test_timings_and_rates), cmocka_unit_test(test_inputs_of_embeddings),
-        cmocka_unit_test(test_probabilities),     cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_bias_on_texts),     cmocka_unit_test(test_state),
-        cmocka_unit_test(test_bodies_of_clients), cmocka_unit_test(test_prefix_of_paths),
+        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_a_full_context),
+        cmocka_unit_test(test_fields_that_are_wanted),
+        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_verbose),
+        cmocka_unit_test(test_ignored_ends),
+        cmocka_unit_test(test_timings_and_rates),
+        cmocka_unit_test(test_inputs_of_embeddings),
+        cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_bias_on_texts),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_bodies_of_clients),
+        cmocka_unit_test(test_prefix_of_paths),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

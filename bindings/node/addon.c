@@ -88,6 +88,8 @@ static const option request_options[] = {SAMPLING(seed, OPT_U64),
                                          REQUEST(deadline_ms, OPT_I64),
                                          REQUEST(no_cache, OPT_BOOL),
                                          REQUEST(normalize, OPT_BOOL),
+                                         REQUEST(shift_context, OPT_BOOL),
+                                         REQUEST(n_keep, OPT_I32),
                                          {NULL, OPT_I32, 0}};
 
 static const option engine_options[] = {

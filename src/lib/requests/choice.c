@@ -113,7 +113,7 @@ static void choice_progressed(kt__work *w) {
     kt__choice *c = kt__choice_of(w);
     const kt__submitted *sub = c->sub;
     int32_t n = w->task.n_done < sub->n_text ? w->task.n_done : sub->n_text;
-    if (!sub->progress || c->index > 0 || n <= c->n_reported) return;
+    if (!sub->progress || c->index > 0 || n <= c->n_reported || w->n_dropped) return;
     c->n_reported = n;
     kt_event event = {.kind = KT_EVENT_PROGRESS,
                       .id = -1,
@@ -138,6 +138,15 @@ static void emit_token(kt__choice *c, int32_t id, const float *logits) {
     kt__events_emit_text(c, id, n >= 0 ? own : NULL, n);
 }
 
+/* The context has no position for the last token: half of what may go leaves it, or the answer ends. */
+static void fill_context(kt__work *w) {
+    int32_t n_left = w->task.n_tok - w->n_keep;
+    if (w->n_keep >= 0 && n_left > 2)
+        w->n_drop = n_left / 2;
+    else
+        w->task.finish = KT_FINISH_CONTEXT;
+}
+
 /* A token that was drawn: its text is out; what follows from it. */
 static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t n_pos) {
     kt__work *w = &c->work;
@@ -149,7 +158,7 @@ static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t
     if (task->n_tok < w->cap) w->state->tokens[task->n_tok++] = id;
     if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
     if (task->finish != KT_FINISH_NONE) return;
-    if (n_pos >= w->engine->params.n_ctx) task->finish = KT_FINISH_CONTEXT;
+    if (n_pos >= w->engine->params.n_ctx) fill_context(w);
     /* by the event: what was proposed after this token is not wanted */
     if (atomic_load_explicit(task->cancel, memory_order_relaxed))
         task->finish = KT_FINISH_CANCELLED;
@@ -161,7 +170,7 @@ static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t
 static void note_prompt_row(kt__choice *c, const float *logits, int32_t n_pos) {
     const kt__submitted *sub = c->sub;
     int n = sub->n_logprobs;
-    if (n_pos >= sub->n_text) return;
+    if (n_pos >= sub->n_text || c->work.n_dropped) return;
     kt_logprob *out = sub->prompt + (size_t)n_pos * ((size_t)n + 1);
     kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), out[0].id, out, n);
 }
@@ -190,7 +199,7 @@ static kt__recall_change recall_next(kt__choice *c, const kt__row *row) {
     const kt__submitted *sub = c->sub;
     size_t n_said = (size_t)(c->work.task.n_tok - sub->n_text);
     kt__recall_change change = recall_row(c, row);
-    if (!sub->recited && (!sub->recall || !sub->asked)) return change;
+    if (c->work.n_dropped || (!sub->recited && (!sub->recall || !sub->asked))) return change;
     kt__recall_undo(change, row->logits);
     if (sub->recited) return recite_next(c, row, n_said);
     const int32_t *said = c->work.state->tokens + sub->n_text;
@@ -215,7 +224,9 @@ static void note_recited(kt__choice *c, uint64_t source) {
 /* A token is drawn from the state at hand. Without its key, those after it are not kept, either. */
 static void keep_key(kt__choice *c, const kt__row *row) {
     size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
-    if (!row->hidden || c->n_kept != (size_t)(c->work.task.n_tok - c->sub->n_text)) return;
+    if (!row->hidden || c->work.n_dropped ||
+        c->n_kept != (size_t)(c->work.task.n_tok - c->sub->n_text))
+        return;
     if (c->n_kept < c->cap_kept) memcpy(c->kept + c->n_kept++ * d, c->key, d);
 }
 
@@ -233,7 +244,8 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
     kt__recall_change change = recall_next(c, row);
     c->n_recalled += change.id >= 0;
     if (c->kept) keep_key(c, row);
-    kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);
+    uint64_t n_before = (uint64_t)n_pos + (uint64_t)w->n_dropped;
+    kt_status status = kt__answer_sample(&c->answer, logits, n_before, id, &err);
     if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
     if (c->answer.held)
         c->proposals.n_forced = (int)kt__held_forced_tokens(c->answer.held, c->proposals.forced,
@@ -251,7 +263,7 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
     kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
     w->engine->counts.sample_us += task->since_us - begin_us;
     if (c->answer.held) task->cost_us += task->since_us - begin_us;
-    return task->finish == KT_FINISH_NONE;
+    return task->finish == KT_FINISH_NONE && w->n_drop == 0;
 }
 
 static bool choice_take_logits(kt__work *w, const kt__row *row, int32_t n_pos, int32_t *id) {
@@ -305,6 +317,7 @@ static void fill_report(kt__choice *c) {
     }
     r->n_preempted = task->n_preempted;
     r->n_recomputed = task->n_recomputed;
+    r->n_dropped = c->work.n_dropped;
     r->n_drafted = (int32_t)c->proposals.spec.n_drafted;
     r->n_accepted = (int32_t)c->proposals.spec.n_accepted;
     r->tokenize_us = c->sub->tokenize_us;
@@ -423,7 +436,7 @@ bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out) {
     pthread_mutex_lock(&sub->lock);
     bool over = c->ended;
     pthread_mutex_unlock(&sub->lock);
-    if (!over || !c->work.state->tokens) return false;
+    if (!over || !c->work.state->tokens || c->work.n_dropped) return false;
     size_t n_text = (size_t)sub->n_text, n_tok = (size_t)c->work.task.n_tok;
     *out = (kt_kept){.prompt = c->work.state->tokens,
                      .n_prompt = n_text,

@@ -357,6 +357,30 @@ static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
     kt__stored_put_blocks(w);
 }
 
+/* Takes the tokens that a full context loses out of it. Those after them are computed again: their
+ * keys and values were made from them, and at other positions. */
+static void drop_tokens(kt__runner *r, kt__work *w) {
+    kt__task *task = &w->task;
+    kt__seq_state *state = w->state;
+    int32_t after = w->n_keep + w->n_drop, n_before = task->n_done;
+    memmove(state->tokens + w->n_keep, state->tokens + after,
+            (size_t)(task->n_tok - after) * sizeof *state->tokens);
+    task->n_tok -= w->n_drop;
+    task->n_begin -= w->n_drop;
+    task->all_logits = false;
+    task->n_done = w->n_keep;
+    kt__kv_table_truncate(r->engine->kv, &state->table, w->n_keep);
+    own_end(r, task);
+    w->cursor = w->stored = kt__prefix_cursor_at(w->root, state->tokens,
+                                                 task->n_done / KT__PAGE_POS);
+    kt__speculator_trim(r->engine->speculator, &state->draft, 0);
+    if (w->proposals) w->proposals->n_first = 0;
+    task->n_recomputed += n_before - w->n_drop - task->n_done;
+    atomic_store(&w->n_computed, task->n_done);
+    w->n_dropped += w->n_drop;
+    w->n_drop = 0;
+}
+
 static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
     if (status == KT_E_CANCELLED) {
         w->task.finish = KT_FINISH_CANCELLED;
@@ -566,11 +590,13 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     }
     keep_state(w, r->engine->step_fwd, seg->row0 + i);
     note_verified(r, w, n, accepted);
-    if (n == 0) return;
-    r->engine->counts.n_drafts++;
-    r->engine->counts.n_drafted += (uint64_t)n;
-    r->engine->counts.n_accepted += (uint64_t)accepted;
-    kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
+    if (n > 0) {
+        r->engine->counts.n_drafts++;
+        r->engine->counts.n_drafted += (uint64_t)n;
+        r->engine->counts.n_accepted += (uint64_t)accepted;
+        kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
+    }
+    if (w->n_drop > 0) drop_tokens(r, w);
 }
 
 /* Those with adapters were in the batch together, for all of that time. */
@@ -777,6 +803,7 @@ static void complete_slice(kt__runner *r, int index) {
         kt__row of = row_of(r->engine->fwd, row++);
         (void)w->ops->take_logits(w, &of, before + t + 1, &id);
     }
+    if (w->n_drop > 0) drop_tokens(r, w);
 }
 
 static void complete_slices(kt__runner *r) {

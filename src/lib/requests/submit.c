@@ -52,6 +52,7 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
     KT__TRY(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
     KT__TRY(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
     KT__TRY(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
+    KT__TRY(check_int("n_keep", r->n_keep, -1, INT32_MAX, err));
     KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
     KT__TRY(check_name("client", r->client, err));
     KT__TRY(check_name("cache_scope", r->cache_scope, err));
@@ -215,6 +216,17 @@ static kt_status make_keys(kt__choice *c, size_t cap, kt_error *err) {
     return c->kept ? KT_OK : kt__fail_nomem(err, "an answer's states", c->cap_kept * d);
 }
 
+/* Tokens that stay where the context is full: with the mark that begins a text. -1: the answer ends
+ * there. */
+static int32_t n_keep_of(const kt__submitted *sub, const kt_request_params *request) {
+    bool alone = sub->n_choices == 1 && !sub->seq && sub->pictures.n == 0;
+    if (!request->shift_context || !alone || sub->pooling != KT_POOLING_NONE) return -1;
+    int32_t n = request->n_keep < 0 ? sub->n_text : request->n_keep;
+    const kt__tokenizer *tok = sub->req.engine->model->tok;
+    if (request->n_keep >= 0 && tok && kt__tokenizer_add_bos(tok)) n++;
+    return n < sub->n_text ? n : sub->n_text;
+}
+
 /* ids[n]: those of the prompt after the positions that are kept. */
 static kt_status make_choice(kt__submitted *sub, int index, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt_error *err) {
@@ -233,6 +245,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
     w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);
     w->pair_from = request->pair_from;
+    w->n_keep = n_keep_of(sub, request);
     w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
     w->n_prompt = sub->n_text - w->n_base;
     w->root = kt__scope_root(w->engine->scope, scope ? scope : "", sub->adapters);

@@ -79,7 +79,7 @@ struct kt__task {
     kt__task *prev, *next;
     kt__task_state state;
     uint64_t serial;
-    int32_t n_begin; /* n_tok when it came */
+    int32_t n_begin; /* n_tok when it came, less what left it (runner.c) */
     bool in_batch, started;
     int32_t n_preempted, n_recomputed;
     int32_t n_lost;     /* positions given back when it was suspended */

@@ -275,6 +275,7 @@ kt_request_params kt__config_request(const kt__config *c) {
     r.gen.n_predict = (int32_t)c->default_max_new_tokens;
     r.constraint.compact = c->compact_json;
     r.native_calls = c->native_calls;
+    r.shift_context = c->context_shift;
     s->temperature = (float)c->temperature;
     s->top_k = (int32_t)c->top_k;
     s->top_p = (float)c->top_p;

@@ -266,7 +266,7 @@ json_t *kt__llama_settings(const kt_request_params *r, const kt_model *model, bo
     json_object_set_new(o, "n_predict", json_integer(r->gen.n_predict));
     json_object_set_new(o, "max_tokens", json_integer(r->gen.n_predict));
     json_object_set_new(o, "logit_bias", biases);
-    json_object_set_new(o, "n_keep", json_integer(0));
+    json_object_set_new(o, "n_keep", json_integer(r->n_keep));
     json_object_set_new(o, "n_discard", json_integer(0));
     json_object_set_new(o, "ignore_eos", json_boolean(r->gen.ignore_eog));
     json_object_set_new(o, "stream", json_boolean(stream));
@@ -508,7 +508,7 @@ static void write_account(kt__job *job, const kt_request_report *r, const kt__bu
                          "\"truncated\":%s,\"has_new_line\":%s,\"generation_settings\":%s",
                          (int)r->n_generated, (int)r->n_prompt,
                          (int)(r->n_prompt + (r->n_generated > 0 ? r->n_generated - 1 : 0)),
-                         r->finish == KT_FINISH_CONTEXT ? "true" : "false",
+                         r->finish == KT_FINISH_CONTEXT || r->n_dropped > 0 ? "true" : "false",
                          text->len && memchr(text->data, '\n', text->len) ? "true" : "false",
                          settings);
 }

@@ -34,6 +34,8 @@ static const field fields[] = {
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
     {"id_slot", INT, AT(id_slot), -1, INT32_MAX},
+    {"n_keep", INT, AT(req.n_keep), -1, INT32_MAX},
+    {"context_shift", BOOL, AT(req.shift_context), 0, 0},
     {"return_progress", BOOL, AT(return_progress), 0, 0},
     {"timings_per_token", BOOL, AT(timings_per_token), 0, 0},
     {"verbose", BOOL, AT(verbose), 0, 0},
