@@ -4,7 +4,7 @@ import * as store from "./store.js";
 import { $, link, make, tell } from "./dom.js";
 import { ago, number, t } from "./lang.js";
 
-let on = false;
+let on = false, chosen = () => undefined;
 const troubleOf = e => e.status ? e.message : t("gone");
 
 // ---- on an answer ----
@@ -105,11 +105,12 @@ const questionOf = prompt => {
 };
 
 const drawItem = (item, at) => {
+  const asked = item.question || questionOf(item.prompt);
   const said = item.kind === "score" ? `${t(item.score >= 0.5 ? "itemGood" : "itemBad")} ${(item.answer ?? "").replace(/<[|｜]?[\w▁/]+[|｜]?>/g, "").trim().slice(0, 300)}` : item.correction;
-  const card = make("li", {}, make("p", { className: "asked quiet", textContent: questionOf(item.prompt) }), make("p", { className: item.kind === "score" ? "quiet" : "", textContent: said }));
+  const card = make("li", {}, make("p", { className: "asked quiet", textContent: asked }), make("p", { className: item.kind === "score" ? "quiet" : "", textContent: said }));
   const bar = make("div", { className: "tools" }, make("span", { textContent: ago(item.time_us / 1000) }), make("span", { textContent: item.recalled ? t("used", { when: ago(Date.now() - item.recalled_ago_s * 1000) }) : t("unused") }));
   if (item.kind === "correction" && item.about) bar.append(link(t("edit"), () => change(item, at, card), { draws: "fix" }));
-  bar.append(link(t("undo"), async () => { try { await forgetId(item.id, at); say(t("takenBack")); } catch (e) { say(troubleOf(e)); } draw(); }, { draws: "trash" }));
+  bar.append(link(t("forgetIt"), async () => { try { await forgetId(item.id, at); say(t("takenBack")); } catch (e) { say(troubleOf(e)); } draw(); }, { draws: "trash" }));
   card.append(bar);
   return card;
 };
@@ -150,11 +151,41 @@ const drawMore = (space, at) => {
   return make("details", {}, make("summary", { textContent: t("versions") }), list, make("div", { className: "row" }, version, train), bar);
 };
 
+// By the words that a correction is about, the newest topic first; what is about nothing in particular last.
+const topicsOf = items => {
+  const topics = new Map();
+  for (const item of items) {
+    const topic = item.subject?.join(" ") ?? "";
+    topics.set(topic, [...topics.get(topic) ?? [], item]);
+  }
+  const rest = topics.get("");
+  topics.delete("");
+  return [...topics, ...(rest ? [["", rest]] : [])];
+};
+
+const drawTopic = ([topic, items], at) => [make("h4", { textContent: topic || t("noTopic") }), make("ul", { className: "items" }, ...items.map(item => drawItem(item, at)))];
+
 const drawSpace = async (space, many) => {
-  const at = { model: space.model, ...nameIn(space.namespace) }, items = await listOf(at);
-  const list = make("ul", { className: "items" }, ...items.map(item => drawItem(item, at)));
+  const at = { model: space.model, ...nameIn(space.namespace) }, topics = topicsOf(await listOf(at));
   return make("section", {}, make("h3", {}, titleOf(space, many), make("span", { className: "quiet", textContent: ` ${t("fixes", { n: space.corrections })}, ${t("ratings", { n: space.scores })}` })),
-    list, drawMore(space, at));
+    ...topics.flatMap(topic => drawTopic(topic, at)), drawMore(space, at));
+};
+
+// Feedback is about an answer: the question is put to the model, whose one token is then corrected.
+const teach = async (question, answer) => {
+  const asked = await ask("v1/chat/completions", { model: chosen(), messages: [{ role: "user", content: question }], max_tokens: 1 });
+  return asked && await ask("v1/feedback", { response_id: asked.id, model: chosen(), correction: answer });
+};
+
+const startTeaching = () => {
+  const form = $("teach"), [question, answer] = form.querySelectorAll("textarea");
+  form.onsubmit = async e => {
+    e.preventDefault();
+    if (!question.value.trim() || !answer.value.trim() || !await teach(question.value.trim(), answer.value.trim())) return;
+    form.reset();
+    say(t("remembered"));
+    draw();
+  };
 };
 
 // Whether a model gets to see what it was taught, in a sentence.
@@ -173,8 +204,11 @@ const draw = async () => {
 // null: this server does not learn, or does not answer.
 const look = async () => { try { const found = await (await api.get("v1/adapters")).json(); return found.learned ? found : null; } catch { return null; } };
 
-export const start = async () => {
+// model(): the one that is chosen
+export const start = async ({ model }) => {
+  chosen = model;
   on = await look() !== null;
   $("open-learn").hidden = !on;
+  startTeaching();
   $("open-learn").onclick = () => { $("learn").showModal(); say(""); draw(); };
 };

@@ -45,7 +45,7 @@ const listModels = async () => {
 
 const begin = async () => {
   await listModels();
-  await Promise.all([learn.start(), tools.begin(settings.chosenTools())]);
+  await Promise.all([learn.start({ model: chosen }), tools.begin(settings.chosenTools())]);
 };
 
 const startParts = () => {

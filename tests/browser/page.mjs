@@ -395,7 +395,7 @@ const tests = {
     await done(page);
     const before = (await bodies(page))[1];
     await press(page, "Fix this answer");
-    await page.getByLabel("What the answer should have been").fill("The mayor of Blue Hill is Mrs. Weaver.");
+    await page.locator("#log").getByLabel("What the answer should have been").fill("The mayor of Blue Hill is Mrs. Weaver.");
     await press(page, "Remember");
     await page.getByText("Thanks, remembered.").waitFor();
     await page.getByText("Fixed: “The mayor of Blue Hill is Mrs. Weaver.”").waitFor();
@@ -426,8 +426,17 @@ const tests = {
     await page.locator("#learn .items").getByRole("button", { name: "Remember" }).click();
     await page.locator("#learn .items li").filter({ hasText: "Mr. Potter" }).waitFor();
     assert.equal(await page.locator("#learn .items li").count(), 1, "the last word on an answer takes the place of the one before");
-    await page.locator("#learn .items").getByRole("button", { name: "Undo" }).click();
-    await page.waitForFunction(() => document.querySelectorAll("#learn .items li").length === 0);
+    assert.equal(await page.locator("#learn section h4").first().textContent(), "hill");
+    await page.getByText("Teach it something").click();
+    await page.getByLabel("A question").fill("What does the ferry of Oderhaven cost?");
+    await page.locator("#teach").getByLabel("What the answer should have been").fill("The ferry of Oderhaven costs four crowns.");
+    await page.locator("#teach").getByRole("button", { name: "Remember" }).click();
+    await page.locator("#learn h4").filter({ hasText: "oderhaven" }).waitFor();
+    assert.equal(await page.locator("#learn .items li").count(), 2);
+    for (const left of [1, 0]) {
+      await page.locator("#learn .items").getByRole("button", { name: "Forget" }).first().click();
+      await page.waitForFunction(n => document.querySelectorAll("#learn .items li").length === n, left);
+    }
     await page.getByText("Versions and training").click();
     await page.getByLabel("Version", { exact: true }).selectOption("0");
     await page.waitForFunction(() => /Version 0 holds/.test(document.querySelector("#learn-said").textContent));
