@@ -66,7 +66,9 @@ static void put_table(FILE *out, const char *what, const other_name *rows, size_
         if (done) continue;
         fputs("| ", out);
         put(out, rows[i].text);
-        fprintf(out, " | %s:", *rows[i].command ? rows[i].command : "all");
+        fputs(" |", out);
+        if (strcmp(rows[i].command, "serve") != 0)
+            fprintf(out, " %s:", *rows[i].command ? rows[i].command : "all");
         for (size_t j = i; j < n; j++)
             if (is_alike(&rows[j], &rows[i]) && !is_repeated(rows, j))
                 fprintf(out, " `%s%s`", strlen(rows[j].name) > 2 ? "--" : "-", rows[j].name);
@@ -78,8 +80,8 @@ void write_coming(FILE *out) {
     fputs(
         "# Coming from llama-server, llama-cli or Ollama\n\n"
         "For those who have a command line or a set-up for one of these. `kentang serve` and `kentang run` take their options:\n"
-        "with the same meaning where kentang has it by that name (`kentang serve --help`), else as these tables say. They are\n"
-        "made from the program's own table by `build/kt_docs --coming >docs/COMING.md`.\n\n"
+        "with the same meaning where kentang has it by that name (`kentang serve --help`), else as these tables say: those of `serve`,\n"
+        "unless another command or \"all\" is named. `build/kt_docs --coming >docs/COMING.md` makes this page.\n\n"
         "## Options that set something\n\n",
         out);
     put_table(out, "sets", settings, sizeof settings / sizeof *settings, put_setting);
