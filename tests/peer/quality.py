@@ -62,13 +62,13 @@ class Judge:
 def row(name, theirs, careful, feedback):
     def share(x):
         return f"{x['kl']:.5f} ({x['kl'] / theirs['kl']:.2f})" if theirs["kl"] > 0 else f"{x['kl']:.5f}"
-    print(f"| {name} | {careful['bytes'] / 2**20:.2f} | {theirs['kl']:.5f} | {share(careful)} | {share(feedback)} | {careful['kl_99']:.4f} |",
+    print(f"| {name} | {careful['bytes'] / 2**20:.2f} | {theirs['kl']:.5f} | {share(careful)} | {share(feedback)} |",
           flush=True)
 
 
 def head(what):
-    print(f"| {what} | MiB | KL llama | careful | feedback | KL 99%, careful |")
-    print("|---|---|---|---|---|---|")
+    print(f"| {what} | MiB | KL llama | careful | feedback |")
+    print("|---|---|---|---|---|")
 
 
 def by_type(judge, width):
