@@ -126,9 +126,9 @@ static void write_own_timings(kt__buf *out, const kt_request_report *report, boo
 }
 
 void kt__dialect_write_own(kt__job *job, const kt_request_report *report) {
-    const char *learned = job->model.learned_json;
+    const char *learned = job->model.learned_json, *route = job->model.route_json;
     kt__buf *out = &job->answer.out;
-    if (!job->answer.notes && !learned[0] && !report) return;
+    if (!job->answer.notes && !learned[0] && !route && !report) return;
     (void)kt__buf_puts(out, ",\"kentang\":{");
     size_t begin = out->len;
     if (job->answer.notes) {
@@ -136,6 +136,7 @@ void kt__dialect_write_own(kt__job *job, const kt_request_report *report) {
         kt__wire_write_lines(out, job->answer.notes);
     }
     if (learned[0]) (void)kt__buf_puts(out, out->len > begin ? learned : learned + 1);
+    if (route) (void)kt__buf_puts(out, out->len > begin ? route : route + 1);
     if (report) write_own_timings(out, report, out->len > begin);
     (void)kt__buf_putc(out, '}');
 }

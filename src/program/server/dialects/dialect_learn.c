@@ -182,6 +182,8 @@ static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *
     status = kt_feedback(learner, &p, &result, err);
     kt__learner_table_count(kt__served_learners(job->model.served), learner, status, &result);
     KT__TRY(blame_place(job, status, err));
+    if (job->shared->routes && answer->route[0])
+        kt__routes_rate(job->shared->routes, answer->route, p.correction ? 0 : p.score);
     write_feedback(job, name, &result);
 out:
     return status;

@@ -1,4 +1,4 @@
-/* POST /v1/models/load and /v1/models/unload, where the configuration lets clients do that
+/* GET and POST /v1/routes; POST /v1/models/load and /v1/models/unload, where the configuration lets clients do that
  * (http.manage); /v1/models/pull and /v1/models/pull/stop (http.pull). */
 #include <jansson.h>
 
@@ -89,6 +89,29 @@ static kt_status run_pull_stop(kt__job *job, kt_error *err) {
     return kt__fail(err, KT_E_STATE, "nothing is being fetched");
 }
 
+/* ---- routes ---- */
+
+static kt_status need_routes(kt__job *job, kt_error *err) {
+    if (job->shared->routes) return KT_OK;
+    job->answer.error_status = 404;
+    return kt__fail(err, KT_E_STATE, "no request is routed here: the setting `routes` is empty");
+}
+
+static kt_status show_routes(kt__job *job, kt_error *err) {
+    KT__STEP(need_routes(job, err));
+    return kt__routes_write(job->shared->routes, &job->answer.out, err);
+}
+
+static kt_status replace_routes(kt__job *job, kt_error *err) {
+    KT__STEP(need_routes(job, err));
+    if (!job->request.settings->config->manage)
+        return refuse_job(job, "clients may not change routes here: set http.manage", err);
+    const kt__buf *body = &job->request.body;
+    KT__STEP(kt__routes_replace(job->shared->routes, body->data ? body->data : "", body->len, err));
+    kt__slog_line(&job->shared->log, KT_LOG_INFO, "%s changed the routes", job->request.client);
+    return show_routes(job, err);
+}
+
 #define MANAGING(name, path, call, may_wait) \
     const kt__dialect name = {               \
         .route = path,                       \
@@ -103,3 +126,5 @@ MANAGING(kt__dialect_load, "/v1/models/load", run_load, true);
 MANAGING(kt__dialect_unload, "/v1/models/unload", run_unload, true);
 MANAGING(kt__dialect_pull, "/v1/models/pull", run_pull, false);
 MANAGING(kt__dialect_pull_stop, "/v1/models/pull/stop", run_pull_stop, false);
+MANAGING(kt__dialect_routes, "/v1/routes", show_routes, false);
+MANAGING(kt__dialect_set_routes, "/v1/routes", replace_routes, false);

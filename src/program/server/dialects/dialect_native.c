@@ -148,6 +148,7 @@ static void native_finish(kt__job *job, const kt_event *event) {
         kt__wire_write_lines(out, job->answer.notes);
     }
     (void)kt__buf_puts(out, job->model.learned_json);
+    if (job->model.route_json) (void)kt__buf_puts(out, job->model.route_json);
     (void)kt__buf_puts(out, ",\"model\":");
     kt__json_text(out, kt__served_name(job->model.served));
     (void)kt__buf_puts(out, "}\n");

@@ -20,6 +20,7 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .text_first = job->dialect == &kt__dialect_fim,
         .notes = job->answer.notes,
         .learned = job->model.learned_json[0] ? job->model.learned_json : NULL,
+        .route = job->model.route_json,
     };
 }
 

@@ -138,6 +138,8 @@ static void write_response_end(kt__job *job, const kt__job_choice *c) {
         (void)kt__buf_puts(out, ",\"notes\":");
         kt__wire_write_lines(out, job->answer.notes);
     }
+    (void)kt__buf_puts(out, job->model.learned_json);
+    if (job->model.route_json) (void)kt__buf_puts(out, job->model.route_json);
     (void)kt__buf_putc(out, '}');
     kt__wire_write_timings(out, &job->answer.report);
 }

@@ -137,6 +137,8 @@ typedef struct kt__job_model {
     size_t n_noted;
     /* ,"adapter":{"namespace":NAME,"version":N},"learned":[...] where it is used, or "" */
     char learned_json[640];
+    char route[64];         /* that a request for "auto" took, or "" */
+    const char *route_json; /* ,"route":{...} of it, in the job's arena; NULL: none */
 } kt__job_model;
 
 /* What is being written. */
@@ -256,6 +258,9 @@ void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err);
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
 /* The request as parsed JSON; the job's. */
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
+/* Where the parsed body asks for the model "auto", and requests are routed: its model is the route's from now on, and
+ * its adapter, unless it names one. On a worker: waits for the encoder. */
+kt_status KT_CHECKED kt__job_route(kt__job *job, kt_error *err);
 /* The model by name; loads it. */
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
 /* The adapters that the request names, or the configuration's; the model is in use. */

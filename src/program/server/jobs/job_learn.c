@@ -199,6 +199,7 @@ void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t b
     snprintf(answer.name, sizeof answer.name, "%s", job->request.name);
     snprintf(answer.client, sizeof answer.client, "%s", job->request.client);
     snprintf(answer.taught_by, sizeof answer.taught_by, "%s", job->model.taught_by);
+    snprintf(answer.route, sizeof answer.route, "%s", job->model.route);
     kt__kept_answers_add(job->shared->kept, &answer, (size_t)info.d_model,
                          job->request.settings->config->learn_keep_s);
 }

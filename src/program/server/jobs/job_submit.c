@@ -299,14 +299,19 @@ static kt_status check_bias(const kt__job *job, kt_error *err) {
                        "logit_bias: it forbids every token");
 }
 
+/* Once a job: the model is another one afterwards. */
+static kt_status route_parsed(kt__job *job, kt_error *err) {
+    return job->dialect->exact_names ? KT_OK : kt__job_route(job, err);
+}
+
 kt_status kt__job_parse(kt__job *job, kt_error *err) {
-    if (job->request.json) return KT_OK;
+    if (job->request.json) return route_parsed(job, err);
     kt_status status = kt__wire_parse(job->request.body.data ? job->request.body.data : "",
                                       job->request.body.len, &job->request.json, err);
     kt__buf_free(&job->request.body);
     if (status == KT_OK && !json_is_object(job->request.json))
         return kt__fail(err, KT_E_ARG, "expected a JSON object");
-    return status;
+    return status == KT_OK ? route_parsed(job, err) : status;
 }
 
 /* ---- what a created model says where the request does not ---- */

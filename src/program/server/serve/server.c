@@ -202,6 +202,8 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     if (c->pull) KT__STEP(kt__pulls_create(c, &shared->log, shared->models, &shared->pulls, err));
     if (c->responses_bytes)
         KT__STEP(kt__responses_open(c->responses_dir, c->responses_bytes, &shared->responses, err));
+    if (c->routes)
+        KT__STEP(kt__routes_open(c->routes, shared->models, &shared->log, &shared->routes, err));
     if (c->slots_dir)
         KT__STEP(kt__llama_slots_create(c->parallel > 0 ? (int)c->parallel : USUAL_SLOTS,
                                         &shared->slots, err));

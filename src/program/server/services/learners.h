@@ -82,6 +82,7 @@ typedef struct kt__kept_answer {
     char client[80]; /* whose it is */
     char taught_by[KT__NAMESPACE_BYTES];
     const char *model; /* as it is served; a constant */
+    char route[64];    /* that the request took to it, or "" */
     int32_t choice;    /* of the request's */
     kt_kept kept;      /* points after this */
 } kt__kept_answer;

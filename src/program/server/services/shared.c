@@ -100,6 +100,7 @@ void kt__shared_free(kt__shared *shared) {
     kt__workers_free(shared->workers);
     kt__workers_free(shared->learners);
     kt__responses_close(shared->responses);
+    kt__routes_close(shared->routes);
     kt__llama_slots_free(shared->slots);
     kt__kept_answers_free(shared->kept);
     kt__event_loop_free(shared->loop);

@@ -18,6 +18,7 @@
 #include "services/models.h"
 #include "services/pulls.h"
 #include "services/responses.h"
+#include "services/routes.h"
 #include "services/llama_slots.h"
 #include "setup/slog.h"
 #include "services/workers.h"
@@ -66,6 +67,7 @@ typedef struct kt__shared {
     struct kt__batches *batches; /* batches.c's; NULL: off */
     kt__responses *responses;    /* NULL: none is kept */
     kt__llama_slots *slots;      /* NULL: nobody asks for them */
+    kt__routes *routes;          /* NULL: no request for "auto" is routed */
     struct kt__job **jobs; /* job.c's: those that have not ended, in the order in which they came */
     size_t n_jobs, cap_jobs;
     uint64_t n_jobs_ever;

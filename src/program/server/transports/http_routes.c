@@ -119,6 +119,11 @@ static int get_models(kt__http_request *r) {
         last = info.name;
         write_listed_model(r, model, &info);
     }
+    if (r->shared->routes)
+        (void)kt__buf_puts(&r->reply,
+                           ",{\"id\":\"" KT__ROUTES_AUTO
+                           "\",\"object\":\"model\",\"created\":0,\"owned_by\":\"kentang\","
+                           "\"type\":\"model\",\"loaded\":true}");
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
     if (r->settings->config->manage) (void)kt__buf_puts(&r->reply, ",\"manage\":true");
     if (r->shared->pulls) (void)kt__buf_puts(&r->reply, ",\"pull\":true");
@@ -353,6 +358,8 @@ static const kt__route routes[] = {
     JOB("/v1/models/unload", kt__dialect_unload, "model-"),
     JOB("/v1/models/pull", kt__dialect_pull, "model-"),
     JOB("/v1/models/pull/stop", kt__dialect_pull_stop, "model-"),
+    {"GET", "/v1/routes", &kt__dialect_routes, NULL, NULL, NULL, "routes-", 0, NULL},
+    JOB("/v1/routes", kt__dialect_set_routes, "routes-"),
     AT_ONCE("GET", "/v1/adapters", get_adapters, 0),
     AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
     AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),

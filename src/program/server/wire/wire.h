@@ -178,6 +178,7 @@ typedef struct kt__wire_answer {
     const kt_request_report *report; /* its times; NULL: not told */
     const char *notes;   /* what is not done as asked, a line each; NULL or "": nothing */
     const char *learned; /* a member of JSON with its comma: what of it was used; or NULL */
+    const char *route;   /* also: why this model answers; or NULL */
     const char *more;    /* further members of JSON, each after a comma; or NULL */
     bool older_calls;    /* as kt__wire_request has it */
     bool text_first;     /* a first delta has "" (Mistral), else null (llama-server) */

@@ -266,6 +266,7 @@ static void write_seed(kt__buf *out, const kt__wire_answer *a) {
         kt__wire_write_lines(out, a->notes);
     }
     if (a->learned) (void)kt__buf_puts(out, a->learned);
+    if (a->route) (void)kt__buf_puts(out, a->route);
     (void)kt__buf_putc(out, '}');
 }
 
