@@ -359,8 +359,7 @@ These are refused by name, with what they would need:
 | MPNet, gte's NewModel (folders) | a layer program of their own: a bias by distance; gated products |
 
 Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts after a latent projection
-(\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, pre-tokenizers that are not known,
-and every tensor type that the list above lacks, by its number.
+(\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, unknown pre-tokenizers and tensor types.
 `;
 }
 
