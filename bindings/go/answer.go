@@ -37,6 +37,7 @@ type Params struct {
 	Stop             []string
 	IgnoreEOG        bool
 	Priority         int
+	Learner          *Learner // what it was taught counts, and the answer can be corrected; nil: nothing is learned
 }
 
 // SeedRandom as Params.Seed.
@@ -112,29 +113,36 @@ type Answer struct {
 	tokens []int32
 	err    error
 	report *Report
+
+	learner *Learner
 }
 
 // Chat answers a conversation through the model's template. When ctx ends, so does the answer.
 func (m *Model) Chat(ctx context.Context, messages []Message, params Params) (*Answer, error) {
-	data, err := json.Marshal(messages)
+	fill, err := fillChat(messages)
 	if err != nil {
 		return nil, err
 	}
-	return m.submit(ctx, params, func(r *C.kt_request_params, a *arena) {
+	return m.submit(ctx, params, nil, fill)
+}
+
+func fillChat(messages []Message) (func(*C.kt_request_params, *arena), error) {
+	data, err := json.Marshal(messages)
+	return func(r *C.kt_request_params, a *arena) {
 		r.chat_json, r.chat_json_len = a.text(string(data)), C.size_t(len(data))
-	})
+	}, err
 }
 
 // Generate continues a text as it is.
 func (m *Model) Generate(ctx context.Context, prompt string, params Params) (*Answer, error) {
-	return m.submit(ctx, params, func(r *C.kt_request_params, a *arena) {
+	return m.submit(ctx, params, nil, func(r *C.kt_request_params, a *arena) {
 		r.text, r.text_len = a.text(prompt), C.size_t(len(prompt))
 	})
 }
 
 // GenerateFrom continues token ids.
 func (m *Model) GenerateFrom(ctx context.Context, ids []int32, params Params) (*Answer, error) {
-	return m.submit(ctx, params, func(r *C.kt_request_params, a *arena) {
+	return m.submit(ctx, params, nil, func(r *C.kt_request_params, a *arena) {
 		block := (*C.int32_t)(a.keep(C.calloc(C.size_t(len(ids)+1), 4)))
 		for i, id := range ids {
 			unsafe.Slice(block, len(ids)+1)[i] = C.int32_t(id)
@@ -143,7 +151,8 @@ func (m *Model) GenerateFrom(ctx context.Context, ids []int32, params Params) (*
 	})
 }
 
-func (m *Model) submit(ctx context.Context, p Params, prompt func(*C.kt_request_params, *arena)) (*Answer, error) {
+// seq: of the session that the answer continues, or nil
+func (m *Model) submit(ctx context.Context, p Params, seq *C.kt_seq, prompt func(*C.kt_request_params, *arena)) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,9 +164,20 @@ func (m *Model) submit(ctx context.Context, p Params, prompt func(*C.kt_request_
 	var a arena
 	defer a.free()
 	r := C.kt_request_params_default()
+	r.seq = seq
 	prompt(&r, &a)
 	p.fill(&r, &a)
-	answer := &Answer{model: m, done: done, ended: make(chan struct{}), idle: make(chan struct{})}
+	if p.Learner != nil {
+		learned, err := p.Learner.fill(&r, &a)
+		if learned != nil {
+			defer learned()
+		}
+		if err != nil {
+			done()
+			return nil, err
+		}
+	}
+	answer := &Answer{model: m, done: done, ended: make(chan struct{}), idle: make(chan struct{}), learner: p.Learner}
 	if status := C.kt_engine_submit(m.engine, &r, &answer.req, &e); status != C.KT_OK {
 		done()
 		return nil, errorOf(status, &e)

@@ -175,3 +175,93 @@ func TestErrors(t *testing.T) {
 	_, err = closed.Tokenize("x", false)
 	expect(err, "KT_E_STATE", "closed")
 }
+
+func TestSessions(t *testing.T) {
+	file := t.TempDir() + "/session"
+	say := func(s *Session, messages []Message) string {
+		t.Helper()
+		answer, err := s.Chat(context.Background(), messages, greedy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Close()
+		text, err := answer.All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	first, err := model.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if said := say(first, question()); said != expected.Answer {
+		t.Fatalf("%q", said)
+	}
+	if err := first.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	next := append(question(), Message{"assistant", expected.Answer}, Message{"user", "And then?"})
+	continued := say(first, next)
+	again, err := model.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Restore(file); err != nil {
+		t.Fatal(err)
+	}
+	if len(again.Tokens()) == 0 {
+		t.Fatal("nothing was restored")
+	}
+	if said := say(again, next); said != continued {
+		t.Fatalf("%q instead of %q", said, continued)
+	}
+	if err := again.Truncate(2); err != nil || len(again.Tokens()) != 2 {
+		t.Fatal(again.Tokens(), err)
+	}
+	if err := again.Restore(t.TempDir() + "/none"); err == nil {
+		t.Fatal("a file that is not there was restored")
+	}
+}
+
+func TestLearning(t *testing.T) {
+	learner, err := model.Learner(t.TempDir() + "/learned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer learner.Close()
+	p := greedy()
+	p.Learner, p.Predict = learner, 24
+	ask := func(text string) *Answer {
+		t.Helper()
+		answer, err := model.Chat(context.Background(), []Message{{Role: "user", Content: text}}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(answer.Close)
+		return answer
+	}
+	wrong := ask("Who is the mayor of Blue Hill?")
+	if _, err := wrong.Correct("too early"); err == nil {
+		t.Fatal("an answer that is not over was corrected")
+	}
+	before, _ := wrong.All()
+	id, err := wrong.Correct("The mayor of Blue Hill is Mrs. Weaver.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := ask("Who is the mayor of Blue Hill?").All(); err != nil || !strings.Contains(said, "Weaver") {
+		t.Fatal(said, err)
+	}
+	if said, err := ask("Please tell me the mayor of Blue Hill.").All(); err != nil || !strings.Contains(said, "Weaver") {
+		t.Fatal(said, err)
+	}
+	if err := learner.Forget(id); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := ask("Who is the mayor of Blue Hill?").All(); said != before {
+		t.Fatalf("%q instead of %q", said, before)
+	}
+}

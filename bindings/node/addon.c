@@ -7,6 +7,7 @@
 #define NAPI_VERSION 6
 #include <kentang.h>
 #include <node_api.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,19 +312,208 @@ static napi_value detokenize(napi_env env, napi_callback_info info) {
     return out;
 }
 
+/* ---- what lives in an engine, and is used by requests: sessions and learners ---- */
+
+/* Closed once its owner wants that, or it is collected, and nothing uses it any more. */
+typedef struct resource {
+    engine_box *engine;
+    void *it; /* a kt_seq or a kt_learner; NULL: closed */
+    void (*close)(void *it);
+    int n_users; /* requests of a session, feedback on its way to a learner */
+    bool closing, collected;
+} resource;
+
+static void settle(resource *r) {
+    if (r->n_users > 0 || !r->closing) return;
+    if (r->it) {
+        r->close(r->it);
+        r->it = NULL;
+        let_go(r->engine);
+    }
+    if (r->collected) free(r);
+}
+
+static void leave_resource(resource *r) {
+    if (!r) return;
+    r->n_users--;
+    settle(r);
+}
+
+static void resource_collected(napi_env env, void *data, void *hint) {
+    resource *r = data;
+    (void)env;
+    (void)hint;
+    r->closing = r->collected = true;
+    settle(r);
+}
+
+/* The handle of what was opened. */
+static napi_value take_resource(napi_env env, engine_box *engine, void *it, void (*close)(void *)) {
+    napi_value handle = NULL;
+    resource *r = calloc(1, sizeof *r);
+    if (!r) return close(it), throw_type(env, "out of memory");
+    *r = (resource){.engine = engine, .it = it, .close = close};
+    engine->n_owners++;
+    napi_create_external(env, r, resource_collected, NULL, &handle);
+    return handle;
+}
+
+/* NULL: it is closed, or no handle; an exception is pending. */
+static resource *resource_of(napi_env env, napi_value value) {
+    resource *r = external_of(env, value);
+    if (!r || (r->it && !r->closing)) return r;
+    napi_throw_error(env, "KT_E_STATE", "it is closed");
+    return NULL;
+}
+
+/* closeResource(session or learner) */
+static napi_value close_resource(napi_env env, napi_callback_info info) {
+    napi_value argv[1];
+    resource *r;
+    if (!take_arguments(env, info, 1, argv) || !(r = external_of(env, argv[0]))) return NULL;
+    r->closing = true;
+    settle(r);
+    return NULL;
+}
+
+/* ---- sessions: tokens, and what was computed of them, from one answer to the next ---- */
+
+static void close_seq(void *it) {
+    kt_seq_close(it);
+}
+
+/* openSession(engine) */
+static napi_value open_session(napi_env env, napi_callback_info info) {
+    napi_value argv[1];
+    engine_box *engine;
+    kt_seq *seq;
+    kt_error err;
+    if (!take_arguments(env, info, 1, argv) || !(engine = external_of(env, argv[0]))) return NULL;
+    kt_status status = kt_seq_open(engine->engine, &seq, &err);
+    return status == KT_OK ? take_resource(env, engine, seq, close_seq)
+                           : throw_status(env, status, &err);
+}
+
+static napi_value session_tokens(napi_env env, napi_callback_info info) {
+    napi_value argv[1];
+    const resource *r;
+    if (!take_arguments(env, info, 1, argv) || !(r = resource_of(env, argv[0]))) return NULL;
+    return typed_array(env, napi_int32_array, kt_seq_tokens(r->it), kt_seq_len(r->it));
+}
+
+/* truncateSession(session, n) */
+static napi_value truncate_session(napi_env env, napi_callback_info info) {
+    napi_value argv[2];
+    resource *r;
+    kt_error err;
+    uint32_t n = 0;
+    if (!take_arguments(env, info, 2, argv) || !(r = resource_of(env, argv[0]))) return NULL;
+    napi_get_value_uint32(env, argv[1], &n);
+    kt_status status = kt_seq_truncate(r->it, n, &err);
+    return status == KT_OK ? NULL : throw_status(env, status, &err);
+}
+
+static napi_value with_file(napi_env env, napi_callback_info info,
+                            kt_status (*call)(kt_seq *seq, const char *path, kt_error *err)) {
+    napi_value argv[2];
+    resource *r;
+    kt_error err;
+    size_t len;
+    char *path;
+    if (!take_arguments(env, info, 2, argv) || !(r = resource_of(env, argv[0])) ||
+        !(path = string_of(env, argv[1], &len)))
+        return NULL;
+    kt_status status = call(r->it, path, &err);
+    free(path);
+    return status == KT_OK ? NULL : throw_status(env, status, &err);
+}
+
+/* saveSession(session, path) */
+static napi_value save_session(napi_env env, napi_callback_info info) {
+    return with_file(env, info, kt_seq_save);
+}
+
+/* restoreSession(session, path) */
+static napi_value restore_session(napi_env env, napi_callback_info info) {
+    return with_file(env, info, kt_seq_restore);
+}
+
+/* ---- learners: folders of what was said of answers ---- */
+
+static void close_learner(void *it) {
+    kt_learner_close(it);
+}
+
+/* openLearner(engine, folder) */
+static napi_value open_learner(napi_env env, napi_callback_info info) {
+    napi_value argv[2];
+    engine_box *engine;
+    kt_learner *learner;
+    kt_error err;
+    size_t len;
+    char *dir;
+    if (!take_arguments(env, info, 2, argv) || !(engine = external_of(env, argv[0])) ||
+        !(dir = string_of(env, argv[1], &len)))
+        return NULL;
+    const kt_learner_params params = {.dir = dir};
+    kt_status status = kt_learner_open(engine->engine, &params, &learner, &err);
+    free(dir);
+    return status == KT_OK ? take_resource(env, engine, learner, close_learner)
+                           : throw_status(env, status, &err);
+}
+
+/* forget(learner, id) */
+static napi_value forget_feedback(napi_env env, napi_callback_info info) {
+    napi_value argv[2];
+    resource *r;
+    kt_error err;
+    int64_t id = 0;
+    if (!take_arguments(env, info, 2, argv) || !(r = resource_of(env, argv[0]))) return NULL;
+    napi_get_value_int64(env, argv[1], &id);
+    kt_status status = kt_learner_forget(r->it, (uint64_t)id, &err);
+    return status == KT_OK ? NULL : throw_status(env, status, &err);
+}
+
+/* What was learned, for an answer that is about to be submitted; for kt_learned_close after that. */
+static bool use_learner(napi_env env, resource *learner, bool notes, kt_request_params *r,
+                        kt_learned *learned, kt_adapter_use *use) {
+    kt_error err;
+    kt_status status = kt_learner_get(learner->it, KT_VERSION_SERVED, learned, &err);
+    if (status != KT_OK) return throw_status(env, status, &err), false;
+    r->recall = learned->recall;
+    r->bank = learned->bank;
+    r->note_tokens = notes ? 0 : -1;
+    r->keep = true;
+    *use = (kt_adapter_use){kt_learned_adapter(learned, r), 1.0f};
+    if (!use->adapter) return true;
+    if (r->seq) {
+        status = kt_seq_set_adapters(r->seq, use, 1, &err);
+        return status == KT_OK || (throw_status(env, status, &err), false);
+    }
+    r->adapters = use;
+    r->n_adapters = 1;
+    return true;
+}
+
 /* ---- requests ---- */
 
 typedef struct request_box {
     engine_box *engine;
+    resource *session; /* or NULL */
     kt_request *req;
     napi_threadsafe_function wake;
+    int n_feedbacks; /* that read what it has kept */
+    bool closing;    /* once these are over */
 } request_box;
 
 static void end_request(request_box *box) {
     if (!box->req) return;
+    box->closing = true;
+    if (box->n_feedbacks > 0) return;
     kt_request_close(box->req); /* no on_ready after this */
     box->req = NULL;
     napi_release_threadsafe_function(box->wake, napi_tsfn_abort);
+    leave_resource(box->session);
     let_go(box->engine);
 }
 
@@ -387,8 +577,24 @@ static bool read_prompt(napi_env env, napi_value kind, napi_value value, kt_requ
     return true;
 }
 
-static napi_value submit_read(napi_env env, engine_box *engine, kt_request_params *r,
-                              napi_value on_wake) {
+/* Where the answer belongs and what it is made with: both may be null. */
+static bool read_resources(napi_env env, const napi_value *argv, kt_request_params *r,
+                           resource **session, resource **learner) {
+    napi_valuetype continues, learns;
+    napi_typeof(env, argv[0], &continues);
+    napi_typeof(env, argv[1], &learns);
+    *session = *learner = NULL;
+    if (continues != napi_null && !(*session = resource_of(env, argv[0]))) return false;
+    if (*session) {
+        r->seq = (*session)->it;
+        r->seq_append = !r->chat_json;
+        if (r->seq_append && kt_seq_len(r->seq) > 0) r->text_flags = 0; /* BOS begins a text */
+    }
+    return learns == napi_null || (*learner = resource_of(env, argv[1])) != NULL;
+}
+
+static napi_value submit_read(napi_env env, engine_box *engine, resource *session,
+                              kt_request_params *r, napi_value on_wake) {
     napi_value handle = NULL;
     kt_error err;
     request_box *box = calloc(1, sizeof *box);
@@ -407,23 +613,33 @@ static napi_value submit_read(napi_env env, engine_box *engine, kt_request_param
     }
     box->engine = engine;
     engine->n_owners++;
+    box->session = session;
+    if (session) session->n_users++;
     napi_create_external(env, box, request_collected, NULL, &handle);
     return handle;
 }
 
-/* submit(engine, kind, prompt, pooling, stop, options, onWake) */
+/* submit(engine, kind, prompt, pooling, stop, options, onWake, session, learner, notes) */
 static napi_value submit(napi_env env, napi_callback_info info) {
-    napi_value argv[7], out = NULL;
+    napi_value argv[10], out = NULL;
     engine_box *engine;
+    resource *session, *learner;
+    kt_learned learned = {0};
+    kt_adapter_use use;
+    bool notes = true;
     kt_request_params r = kt_request_params_default();
     prompt p = {0};
     int32_t pooling = 0;
-    if (!take_arguments(env, info, 7, argv) || !(engine = external_of(env, argv[0]))) return NULL;
+    if (!take_arguments(env, info, 10, argv) || !(engine = external_of(env, argv[0]))) return NULL;
     napi_get_value_int32(env, argv[3], &pooling);
+    napi_get_value_bool(env, argv[9], &notes);
     r.pooling = (kt_pooling)pooling;
     if (read_prompt(env, argv[1], argv[2], &r, &p) && read_stops(env, argv[4], &r, &p) &&
-        read_options(env, argv[5], request_options, &r))
-        out = submit_read(env, engine, &r, argv[6]);
+        read_options(env, argv[5], request_options, &r) &&
+        read_resources(env, argv + 7, &r, &session, &learner) &&
+        (!learner || use_learner(env, learner, notes, &r, &learned, &use)))
+        out = submit_read(env, engine, session, &r, argv[6]);
+    kt_learned_close(&learned);
     free_prompt(&p);
     return out;
 }
@@ -482,13 +698,121 @@ static napi_value close_request(napi_env env, napi_callback_info info) {
     return NULL;
 }
 
+/* ---- feedback: computed on a thread of node's pool, since a correction's states may take a while ---- */
+
+typedef struct feedback {
+    napi_async_work work;
+    napi_deferred promise;
+    napi_ref handle; /* the request's, which is not collected meanwhile */
+    request_box *request;
+    resource *learner;
+    char *correction, about[32];
+    kt_feedback_params params;
+    kt_kept kept;
+    kt_feedback_result result;
+    kt_status status;
+    kt_error err;
+} feedback;
+
+static void run_feedback(napi_env env, void *data) {
+    feedback *f = data;
+    (void)env;
+    f->status = kt_feedback(f->learner->it, &f->params, &f->result, &f->err);
+}
+
+static void end_feedback(napi_env env, napi_status cancelled, void *data) {
+    feedback *f = data;
+    napi_value id;
+    (void)cancelled;
+    napi_create_double(env, (double)f->result.id, &id);
+    if (f->status == KT_OK)
+        napi_resolve_deferred(env, f->promise, id);
+    else
+        napi_reject_deferred(env, f->promise, error_value(env, f->status, &f->err));
+    napi_delete_async_work(env, f->work);
+    napi_delete_reference(env, f->handle);
+    f->request->n_feedbacks--;
+    if (f->request->closing) end_request(f->request);
+    leave_resource(f->learner);
+    free(f->correction);
+    free(f);
+}
+
+/* The same for the same answer to the same prompt: the last word on it counts. FNV-1a. */
+static void name_answer(const kt_kept *kept, char *out, size_t size) {
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < kept->n_prompt + kept->n_answer; i++) {
+        uint32_t id = (uint32_t)(i < kept->n_prompt ? kept->prompt[i]
+                                                    : kept->answer[i - kept->n_prompt]);
+        for (int byte = 0; byte < 4; byte++) {
+            hash = (hash ^ (id >> 8 * byte & 255)) * 1099511628211u;
+        }
+    }
+    snprintf(out, size, "node-%016llx", (unsigned long long)hash);
+}
+
+/* say(request, learner, score, correction or null): a promise of the feedback's id */
+static napi_value say(napi_env env, napi_callback_info info) {
+    napi_value argv[4], promise = NULL;
+    napi_valuetype type;
+    request_box *request;
+    resource *learner;
+    double score = 0;
+    size_t len = 0;
+    char *correction = NULL;
+    if (!take_arguments(env, info, 4, argv) || !(request = external_of(env, argv[0])) ||
+        !(learner = resource_of(env, argv[1])))
+        return NULL;
+    napi_get_value_double(env, argv[2], &score);
+    napi_typeof(env, argv[3], &type);
+    if (type != napi_null && !(correction = string_of(env, argv[3], &len))) return NULL;
+    feedback *f = calloc(1, sizeof *f);
+    if (!f) return free(correction), throw_type(env, "out of memory");
+    f->correction = correction;
+    if (!request->req || !kt_request_get_kept(request->req, 0, &f->kept)) {
+        free(correction);
+        free(f);
+        return napi_throw_error(env, "KT_E_STATE", "the answer is not over, or is closed"), NULL;
+    }
+    name_answer(&f->kept, f->about, sizeof f->about);
+    f->params = (kt_feedback_params){.kept = &f->kept,
+                                     .about = f->about,
+                                     .score = (float)score,
+                                     .correction = correction,
+                                     .n_correction = len};
+    f->request = request;
+    f->learner = learner;
+    napi_create_reference(env, argv[0], 1, &f->handle);
+    request->n_feedbacks++;
+    learner->n_users++;
+    napi_create_promise(env, &f->promise, &promise);
+    napi_create_async_work(env, NULL, text_value(env, "kentang", NAPI_AUTO_LENGTH), run_feedback,
+                           end_feedback, f, &f->work);
+    napi_queue_async_work(env, f->work);
+    return promise;
+}
+
 NAPI_MODULE_INIT() {
     static const struct {
         const char *name;
         napi_callback call;
-    } functions[] = {{"open", open_engine},      {"describe", describe},  {"tokenize", tokenize},
-                     {"detokenize", detokenize}, {"submit", submit},      {"next", next_event},
-                     {"cancel", cancel_request}, {"close", close_request}};
+    } functions[] = {{"open", open_engine},
+                     {"describe", describe},
+                     {"tokenize", tokenize},
+                     {"detokenize", detokenize},
+                     {"submit", submit},
+                     {"next", next_event},
+                     {"cancel", cancel_request},
+                     {"close", close_request},
+                     {"openSession", open_session},
+                     {"closeResource", close_resource},
+                     {"sessionTokens", session_tokens},
+                     {"truncateSession", truncate_session},
+                     {"saveSession", save_session},
+                     {"restoreSession", restore_session},
+                     {"openLearner", open_learner},
+                     {"forget", forget_feedback},
+                     {"say", say}};
     if (kt_abi() != kt_header_abi()) {
         napi_throw_error(env, "KT_E_STATE",
                          "libkentang is of another version than this addon was compiled with: "

@@ -12,7 +12,11 @@ export interface AnswerOptions {
   presence_penalty?: number; dry_multiplier?: number; dry_base?: number; dry_allowed_length?: number;
   dry_penalty_last_n?: number; mirostat?: number; mirostat_tau?: number; mirostat_eta?: number; min_keep?: number;
   n_predict?: number; ignore_eog?: boolean; loop_tokens?: number; min_tokens?: number; priority?: number; deadline_ms?: number;
-  no_cache?: boolean;
+  no_cache?: boolean; shift_context?: boolean; n_keep?: number;
+  /** What it was taught counts, and the answer can be corrected. */
+  learner?: Learner;
+  /** false: corrections are recalled where a question is asked again, and do not enter prompts as notes. */
+  notes?: boolean;
   stop?: string | string[];
   signal?: AbortSignal;
 }
@@ -36,6 +40,26 @@ export class Answer implements AsyncIterable<string> {
   [Symbol.asyncIterator](): AsyncGenerator<string, void, undefined>;
   text(): Promise<string>;
   cancel(): void;
+  /** Of an answer that is over and was made with a learner: the feedback's id. Such an answer is kept until close(). */
+  correct(text: string): Promise<number>;
+  rate(score: number): Promise<number>;
+  close(): void;
+}
+
+export class Session {
+  private constructor();
+  readonly tokens: Int32Array;
+  chat(messages: string | Message[], options?: AnswerOptions): Answer;
+  generate(text: string, options?: AnswerOptions): Answer;
+  truncate(n: number): void;
+  save(path: string): void;
+  restore(path: string): void;
+  close(): void;
+}
+
+export class Learner {
+  private constructor();
+  forget(id: number): void;
   close(): void;
 }
 
@@ -49,6 +73,8 @@ export class Model {
   readonly info: ModelInfo;
   chat(messages: string | Message[], options?: AnswerOptions): Answer;
   generate(prompt: string | Iterable<number>, options?: AnswerOptions): Answer;
+  session(): Session;
+  learner(folder: string): Learner;
   embed(text: string, options?: { pooling?: "mean" | "last"; normalize?: boolean }): Promise<Float32Array>;
   tokenize(text: string, options?: { special?: boolean }): Int32Array;
   detokenize(ids: Iterable<number>): string;

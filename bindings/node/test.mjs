@@ -1,6 +1,8 @@
 // The node binding on the embedded model. KENTANG_ADDON, KENTANG_EXPECTED: from tests/bindings/run.sh.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import test from "node:test";
 import { Model } from "./index.mjs";
@@ -8,7 +10,11 @@ import { Model } from "./index.mjs";
 const expected = JSON.parse(readFileSync(process.env.KENTANG_EXPECTED, "utf8"));
 const model = new Model(null, { n_ctx: 512, n_threads: 2 });
 const greedy = { temperature: 0, n_predict: expected.n };
-test.after(() => model.close());
+const dir = mkdtempSync(path.join(tmpdir(), "kentang-"));
+test.after(() => {
+  model.close();
+  rmSync(dir, { recursive: true });
+});
 
 test("chat says what kentang run says", async () => {
   let heard = "";
@@ -58,6 +64,39 @@ test("embeddings", async () => {
   assert.ok(Math.abs(one.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-4);
   assert.deepEqual(one, again);
   assert.notDeepEqual(one, other);
+});
+
+test("sessions", async () => {
+  const file = path.join(dir, "session"), session = model.session(), again = model.session();
+  assert.equal(await session.chat(expected.question, greedy).text(), expected.answer);
+  session.save(file);
+  const next = [{ role: "user", content: expected.question }, { role: "assistant", content: expected.answer }, { role: "user", content: "And then?" }];
+  const continued = await session.chat(next, greedy).text();
+  again.restore(file);
+  assert.ok(again.tokens.length > 0);
+  assert.equal(await again.chat(next, greedy).text(), continued);
+  again.truncate(2);
+  assert.equal(again.tokens.length, 2);
+  assert.throws(() => again.restore(path.join(dir, "none")), { code: "KT_E_IO" });
+  again.chat("Tell me a long story.", { n_predict: 400 });
+  again.close();
+  session.close();
+  assert.throws(() => session.tokens, { code: "KT_E_STATE" });
+});
+
+test("learning", async () => {
+  const learner = model.learner(path.join(dir, "learned")), options = { ...greedy, n_predict: 24, learner };
+  const wrong = model.chat("Who is the mayor of Blue Hill?", options);
+  await assert.rejects(wrong.correct("too early"), { code: "KT_E_STATE" });
+  const before = await wrong.text(), id = await wrong.correct("The mayor of Blue Hill is Mrs. Weaver.");
+  wrong.close();
+  for (const question of ["Who is the mayor of Blue Hill?", "Please tell me the mayor of Blue Hill."])
+    assert.match(await model.chat(question, options).text(), /Weaver/);
+  learner.forget(id);
+  assert.equal(await model.chat("Who is the mayor of Blue Hill?", options).text(), before);
+  learner.close();
+  assert.throws(() => model.chat("Hello!", options), { code: "KT_E_STATE" });
+  model.learner(path.join(dir, "learned")).close(); // its folder is free
 });
 
 test("errors", async () => {
