@@ -1630,10 +1630,57 @@ static void test_rope_scaling(void **state) {
     kt__arena_free(&arena);
 }
 
+/* Two pictures, of 3 x 2 and 2 x 4 rows, with texts around them. */
+static void test_places_of_pictures(void **state) {
+    (void)state;
+    const kt__grid grids[] = {{4, 10, 4, 7, 3}, {12, 20, 9, 13, 2}};
+    const kt__seg seg = {.grids = grids, .n_grid = 2};
+    const int64_t want[][4] = {{3, 3, 3, 3},     {4, 4, 4, 4},    {6, 4, 4, 6},  {9, 4, 5, 6},
+                               {10, 7, 7, 7},    {11, 8, 8, 8},   {12, 9, 9, 9}, {19, 9, 12, 10},
+                               {20, 13, 13, 13}, {25, 18, 18, 18}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        int64_t at[3];
+        kt__rope_place(&seg, want[i][0], at);
+        assert_memory_equal(at, want[i] + 1, sizeof at);
+    }
+}
+
+/* Which coordinate turns which pair: Qwen2-VL's sections, Qwen3-VL's turns. */
+static void test_axes_of_pairs(void **state) {
+    (void)state;
+    static const uint8_t want[2][8] = {{0, 0, 1, 1, 1, 2, 2, 2}, {0, 1, 2, 0, 1, 2, 0, 0}};
+    kt__net net = {0};
+    kt__arena arena;
+    kt__rope rope;
+    kt_error err;
+    kt__arena_init(&arena, 4096, 1 << 20);
+    net.hp.rope = (kt__rope_params){.n_rot = 16,
+                                    .freq_base = 10000.0f,
+                                    .freq_scale = 1.0f,
+                                    .attn_factor = 1.0f,
+                                    .sections = {2, 3, 3}};
+    for (int woven = 0; woven < 2; woven++) {
+        const int64_t at[3] = {1, 20, 300};
+        float cs[16];
+        net.hp.features = woven ? KT__F_AXES_WOVEN : 0;
+        if (woven)
+            net.hp.rope.sections[0] = 4, net.hp.rope.sections[1] = net.hp.rope.sections[2] = 2;
+        assert_int_equal(kt__rope_init(&net, false, 4096, &arena, &rope, &err), KT_OK);
+        kt__rope_fill_at(&rope, at, cs);
+        for (int i = 0; i < 8; i++) {
+            double angle = (double)at[want[woven][i]] * pow(10000.0, -2.0 * i / 16);
+            assert_true(fabs((double)cs[i] - cos(angle)) < 1e-6);
+        }
+    }
+    kt__arena_free(&arena);
+}
+
 int main(void) {
     enum { N = sizeof specs / sizeof specs[0], N_MTP = 5 };
     int n_mtp = 0;
-    struct CMUnitTest tests[N + 11 + N_MTP] = {
+    struct CMUnitTest tests[N + 13 + N_MTP] = {
+        [N + 11] = cmocka_unit_test(test_places_of_pictures),
+        [N + 12] = cmocka_unit_test(test_axes_of_pairs),
         [N + 8] = cmocka_unit_test(test_an_assistant_is_right),
         [N + 9] = cmocka_unit_test(test_assistants_of_others_are_refused),
         [N + 10] = cmocka_unit_test(test_spoilt_assistants_are_refused_by_name),
@@ -1653,7 +1700,7 @@ int main(void) {
         } arg = {.in = &specs[i]};
         tests[i] = (struct CMUnitTest){specs[i].arch, test_forward_is_right, NULL, NULL, arg.out};
         if (specs[i].n_mtp)
-            tests[N + 11 + n_mtp++] = (struct CMUnitTest){specs[i].arch, test_proposals_are_right,
+            tests[N + 13 + n_mtp++] = (struct CMUnitTest){specs[i].arch, test_proposals_are_right,
                                                           NULL, NULL, arg.out};
     }
     assert_int_equal(n_mtp, N_MTP);

@@ -21,7 +21,12 @@ enum {
     EYE_FF = 64,
     EYE_LAYERS = 2,
     EYE_MERGE = 4,
-    EYE_ROWS = EYE_N / (EYE_MERGE * EYE_MERGE)
+    EYE_ROWS = EYE_N / (EYE_MERGE * EYE_MERGE),
+    EYE_SQUARE =
+        2, /* patches of a side that become a row of the families whose pictures keep their form, */
+    EYE_WIDTH = 88, /* and a picture for them, of more patches than are computed together */
+    EYE_HEIGHT = 56,
+    EYE_FREE_ROWS = EYE_WIDTH * EYE_HEIGHT / (EYE_PATCH * EYE_PATCH * EYE_SQUARE * EYE_SQUARE)
 };
 
 typedef struct eye_writer {
@@ -29,7 +34,12 @@ typedef struct eye_writer {
     bool declaring;
     uint32_t seed;
     kt__type type; /* of matrices */
+    const char *projector;
 } eye_writer;
+
+static inline bool eye_is(const eye_writer *e, const char *part) {
+    return strstr(e->projector, part) != NULL;
+}
 
 /* n_row rows of n_col numbers about centre, as vectors are, or of the matrices' type. */
 static inline void eye_tensor(eye_writer *e, const char *name, uint32_t n_dims, const uint64_t *ne,
@@ -67,16 +77,33 @@ static inline void eye_layer(eye_writer *e, int i) {
     const struct {
         const char *name;
         int n_row, n_col; /* n_col 0: a vector, and a norm's weights where it is -1 */
-    } rows[] = {{"ln1.weight", EYE_D, -1},          {"ln1.bias", EYE_D, 0},
-                {"ln2.weight", EYE_D, -1},          {"ln2.bias", EYE_D, 0},
-                {"attn_q.weight", EYE_D, EYE_D},    {"attn_q.bias", EYE_D, 0},
-                {"attn_k.weight", EYE_D, EYE_D},    {"attn_k.bias", EYE_D, 0},
-                {"attn_v.weight", EYE_D, EYE_D},    {"attn_v.bias", EYE_D, 0},
-                {"attn_out.weight", EYE_D, EYE_D},  {"attn_out.bias", EYE_D, 0},
-                {"ffn_up.weight", EYE_FF, EYE_D},   {"ffn_up.bias", EYE_FF, 0},
-                {"ffn_down.weight", EYE_D, EYE_FF}, {"ffn_down.bias", EYE_D, 0}};
+    } rows[] = {{"ln1.weight", EYE_D, -1},
+                {"ln1.bias", EYE_D, 0},
+                {"ln2.weight", EYE_D, -1},
+                {"ln2.bias", EYE_D, 0},
+                {"attn_q.weight", EYE_D, EYE_D},
+                {"attn_q.bias", EYE_D, 0},
+                {"attn_k.weight", EYE_D, EYE_D},
+                {"attn_k.bias", EYE_D, 0},
+                {"attn_v.weight", EYE_D, EYE_D},
+                {"attn_v.bias", EYE_D, 0},
+                {"attn_out.weight", EYE_D, EYE_D},
+                {"attn_out.bias", EYE_D, 0},
+                {"ffn_up.weight", EYE_FF, EYE_D},
+                {"ffn_up.bias", EYE_FF, 0},
+                {"ffn_down.weight", EYE_D, EYE_FF},
+                {"ffn_down.bias", EYE_D, 0},
+                {"ffn_gate.weight", EYE_FF, EYE_D},
+                {"ffn_gate.bias", EYE_FF, 0},
+                {"attn_qkv.weight", 3 * EYE_D, EYE_D},
+                {"attn_qkv.bias", 3 * EYE_D, 0}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         char name[64];
+        bool whole = !strncmp(rows[k].name, "attn_qkv", 8);
+        bool part = !whole && !strncmp(rows[k].name, "attn_", 5) && rows[k].name[6] == '.';
+        bool norm_bias = !strcmp(rows[k].name, "ln1.bias") || !strcmp(rows[k].name, "ln2.bias");
+        if (eye_is(e, "qwen3vl") ? part : whole) continue;
+        if (!eye_is(e, "qwen2.5vl") ? !strncmp(rows[k].name, "ffn_gate", 8) : norm_bias) continue;
         snprintf(name, sizeof name, "v.blk.%d.%s", i, rows[k].name);
         if (rows[k].n_col > 0)
             eye_matrix(e, name, rows[k].n_row, rows[k].n_col);
@@ -85,9 +112,44 @@ static inline void eye_layer(eye_writer *e, int i) {
     }
 }
 
+static inline void eye_merger(eye_writer *e, const char *prefix, const char *const names[2],
+                              int d_text) {
+    enum { LONG = EYE_D * EYE_SQUARE * EYE_SQUARE };
+    char name[64];
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s.%s.weight", prefix, names[i]);
+        eye_matrix(e, name, i ? d_text : LONG, LONG);
+        snprintf(name, sizeof name, "%s.%s.bias", prefix, names[i]);
+        eye_vector(e, name, i ? d_text : LONG, 0.0);
+    }
+}
+
+/* The first layer makes a part of the rows of qwen3vl's. */
+static inline void eye_free_tensors(eye_writer *e, int d_text) {
+    static const char *const last[] = {"0", "2"}, *const deep[] = {"fc1", "fc2"};
+    const uint64_t patch[] = {EYE_PATCH, EYE_PATCH, 3, EYE_D};
+    eye_tensor(e, "v.patch_embd.weight", 4, patch, 0.0, 0.3);
+    eye_tensor(e, "v.patch_embd.weight.1", 4, patch, 0.0, 0.3);
+    if (eye_is(e, "qwen3vl")) {
+        eye_vector(e, "v.patch_embd.bias", EYE_D, 0.0);
+        eye_matrix(e, "v.position_embd.weight", EYE_N, EYE_D);
+        eye_merger(e, "v.deepstack.0", deep, d_text);
+        eye_vector(e, "v.deepstack.0.norm.weight", EYE_D * EYE_SQUARE * EYE_SQUARE, 1.0);
+        eye_vector(e, "v.deepstack.0.norm.bias", EYE_D * EYE_SQUARE * EYE_SQUARE, 0.0);
+    }
+    for (int i = 0; i < EYE_LAYERS; i++) eye_layer(e, i);
+    eye_vector(e, "v.post_ln.weight", EYE_D, 1.0);
+    if (!eye_is(e, "qwen2.5vl")) eye_vector(e, "v.post_ln.bias", EYE_D, 0.0);
+    eye_merger(e, "mm", last, d_text);
+}
+
 static inline void eye_tensors(eye_writer *e, bool gemma, int d_text) {
     const uint64_t patch[] = {EYE_PATCH, EYE_PATCH, 3, EYE_D};
     e->seed = 7;
+    if (eye_is(e, "qwen")) {
+        eye_free_tensors(e, d_text);
+        return;
+    }
     eye_tensor(e, "v.patch_embd.weight", 4, patch, 0.0, 0.3);
     eye_vector(e, "v.patch_embd.bias", EYE_D, 0.0);
     eye_matrix(e, "v.position_embd.weight", EYE_N, EYE_D);
@@ -106,14 +168,22 @@ static inline void eye_tensors(eye_writer *e, bool gemma, int d_text) {
 /* d_text: of the text model. */
 static inline void eye_write(const char *path, const char *projector, kt__type type, int d_text) {
     static const float half[] = {0.5f, 0.5f, 0.5f};
-    eye_writer e = {.type = type};
+    eye_writer e = {.type = type, .projector = projector};
     bool gemma = !strcmp(projector, "gemma3");
     kt_error err;
     die_on(kt__gguf_writer_open(path, &e.w, &err), &err);
     kt__gguf_put_str(e.w, "general.architecture", "clip");
     kt__gguf_put_bool(e.w, "clip.has_vision_encoder", true);
     kt__gguf_put_str(e.w, "clip.projector_type", projector);
-    kt__gguf_put_bool(e.w, "clip.use_gelu", true);
+    if (!strcmp(projector, "qwen2.5vl_merger")) {
+        kt__gguf_put_bool(e.w, "clip.use_silu", true);
+        kt__gguf_put_u32(e.w, "clip.vision.n_wa_pattern", 2); /* the first layer sees windows */
+        kt__gguf_put_u32(e.w, "clip.vision.window_size", 3 * EYE_SQUARE * EYE_PATCH);
+    } else if (strcmp(projector, "qwen2vl_merger") != 0) {
+        kt__gguf_put_bool(e.w, "clip.use_gelu", true);
+    }
+    kt__gguf_put_u32(e.w, "clip.vision.image_min_pixels", 16 * EYE_PATCH * EYE_PATCH);
+    kt__gguf_put_u32(e.w, "clip.vision.image_max_pixels", EYE_WIDTH * EYE_HEIGHT);
     kt__gguf_put_u32(e.w, "clip.vision.image_size", EYE_SIDE);
     kt__gguf_put_u32(e.w, "clip.vision.preproc_image_size", 2 * EYE_SIDE);
     kt__gguf_put_u32(e.w, "clip.vision.patch_size", EYE_PATCH);
@@ -137,9 +207,9 @@ static inline void eye_write(const char *path, const char *projector, kt__type t
 /* ---- a text model's vocabulary: bytes, and the control tokens of both families ---- */
 
 static const char *const eye_controls[] = {
-    "<|im_start|>",  "<|im_end|>",       "<image>",       "<fake_token_around_image>",
-    "<global-img>",  "<row_1_col_1>",    "<row_1_col_2>", "<row_2_col_1>",
-    "<row_2_col_2>", "<start_of_image>", "<end_of_image>"};
+    "<|im_start|>",  "<|im_end|>",       "<image>",        "<fake_token_around_image>",
+    "<global-img>",  "<row_1_col_1>",    "<row_1_col_2>",  "<row_2_col_1>",
+    "<row_2_col_2>", "<start_of_image>", "<end_of_image>", "<|image_pad|>"};
 enum {
     EYE_CONTROLS = sizeof eye_controls / sizeof *eye_controls,
     EYE_VOCAB = 3 + 256 + EYE_CONTROLS

@@ -24,6 +24,10 @@ gemma3) prompt="<start_of_turn>user
 $text<end_of_turn>
 <start_of_turn>model
 " ;;
+qwen*) prompt="<|im_start|>user
+<__media__>$text<|im_end|>
+<|im_start|>assistant
+" ;;
 esac
 echo "kentang: $("$out/vision_rows" "$model" "$mmproj" "$picture" "$text" "$out/rows-k" "$out/next-k" 2>"$out/ids-k") ms in the encoder"
 echo "mtmd: $("$out/vision_mtmd" "$model" "$mmproj" "$picture" "$prompt" "$out/rows-m" "$out/logits-m" 2>"$out/ids-m") ms in the encoder"
@@ -39,11 +43,11 @@ ids = lambda name: [int(x) for x in open(f + name).read().replace("rows]", "").s
 a = ids("ids-k")
 b = [int(x) for line in open(f + "ids-m").read().split("[") for x in line.split("]")[-1].split() if x.isdigit()]
 print("text tokens", "agree" if a == b else f"differ:\n {a}\n {b}")
-logits = np.fromfile(f + "logits-m", "<f4").astype("f8")
-p = logits - logits.max()
-p -= np.log(np.exp(p).sum())
-pairs = np.fromfile(f + "next-k", dtype=[("id", "<i4"), ("lp", "<f4")])
-order = np.argsort(-p)[:len(pairs)]
-print(f"next token: of the first {len(pairs)} of kentang {len(set(order) & set(pairs['id']))} are among mtmd's; the largest difference of "
-      f"log-probabilities {np.abs(p[pairs['id']] - pairs['lp']).max():.3g}, the first is {'the same' if order[0] == pairs['id'][0] else 'another'}")
+logits = np.fromfile(f + "logits-m", "<f4").astype("f8").reshape(2, -1)
+for p, pairs in zip(logits, np.fromfile(f + "next-k", dtype=[("id", "<i4"), ("lp", "<f4")]).reshape(2, -1)):
+    p = p - p.max()
+    p -= np.log(np.exp(p).sum())
+    order = np.argsort(-p)[:len(pairs)]
+    print(f"next token: of the first {len(pairs)} of kentang {len(set(order) & set(pairs['id']))} are among mtmd's; the largest difference of "
+          f"log-probabilities {np.abs(p[pairs['id']] - pairs['lp']).max():.3g}, the first is {'the same' if order[0] == pairs['id'][0] else 'another'}")
 PY

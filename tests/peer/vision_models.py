@@ -59,7 +59,9 @@ def write(path, keys, tensors):
 
 
 # family: side, patch, width, feed-forward, layers, heads, merge
-GEOMETRY = {"idefics3": (512, 16, 768, 3072, 12, 12, 4), "gemma3": (896, 14, 1152, 4304, 27, 16, 4)}
+GEOMETRY = {"idefics3": (512, 16, 768, 3072, 12, 12, 4), "gemma3": (896, 14, 1152, 4304, 27, 16, 4),
+            "qwen2vl_merger": (560, 14, 1280, 5120, 32, 16, 2), "qwen2.5vl_merger": (560, 14, 1280, 3420, 32, 16, 2),
+            "qwen3vl_merger": (768, 16, 1024, 4096, 24, 16, 2)}
 
 
 def encoder(args):
@@ -70,13 +72,17 @@ def encoder(args):
 
     def add(name, ne, spread, centre=0.0):
         x = (centre + spread * rng.standard_normal(int(np.prod(ne)), dtype=np.float32)).astype("f4")
-        matrix = len(ne) == 2 and name.startswith(("v.blk", "mm.model"))
+        matrix = len(ne) == 2 and name.startswith(("v.blk", "mm.model", "mm.0", "mm.2", "v.deepstack"))
         kind = args.type if matrix and (args.type != "q8_0" or ne[0] % 32 == 0) else "f32"
         tensors.append((name, ne, TYPES[kind], pack(x, kind)))
 
+    rms, qwen = args.family == "qwen2.5vl_merger", args.family.startswith("qwen")
+    deep = ([i for i in (5, 11, 17) if i < layers] or [0]) if args.family == "qwen3vl_merger" else []
+
     def norm(name, n):
         add(name + ".weight", [n], 0.1, 1.0)
-        add(name + ".bias", [n], 0.1)
+        if not rms:
+            add(name + ".bias", [n], 0.1)
 
     def linear(name, n_out, n_in):
         add(name + ".weight", [n_in, n_out], 1.0 / np.sqrt(n_in))
@@ -84,29 +90,46 @@ def encoder(args):
 
     n = (side // patch) ** 2
     add("v.patch_embd.weight", [patch, patch, 3, d], 1.0 / np.sqrt(3 * patch * patch))
-    add("v.patch_embd.bias", [d], 0.1)
-    add("v.position_embd.weight", [d, n], 0.5)
+    if qwen:
+        add("v.patch_embd.weight.1", [patch, patch, 3, d], 1.0 / np.sqrt(3 * patch * patch))
+    if not qwen or deep:
+        add("v.patch_embd.bias", [d], 0.1)
+        add("v.position_embd.weight", [d, n], 0.5)
     for i in range(layers):
         b = f"v.blk.{i}."
         norm(b + "ln1", d)
         norm(b + "ln2", d)
-        for part in ("attn_q", "attn_k", "attn_v", "attn_out"):
+        if deep:
+            linear(b + "attn_qkv", 3 * d, d)
+        for part in ("attn_q", "attn_k", "attn_v", "attn_out")[3 if deep else 0:]:
             linear(b + part, d, d)
+        if rms:
+            linear(b + "ffn_gate", ff, d)
         linear(b + "ffn_up", ff, d)
         linear(b + "ffn_down", d, ff)
     norm("v.post_ln", d)
-    if args.family == "gemma3":
+    wide = d * merge * merge
+    for i in deep:
+        norm(f"v.deepstack.{i}.norm", wide)
+        linear(f"v.deepstack.{i}.fc1", wide, wide)
+        linear(f"v.deepstack.{i}.fc2", args.d_text, wide)
+    if qwen:
+        linear("mm.0", wide, wide)
+        linear("mm.2", args.d_text, wide)
+    elif args.family == "gemma3":
         add("mm.soft_emb_norm.weight", [d], 0.1, 1.0)
         add("mm.input_projection.weight", [args.d_text, d], 1.0 / np.sqrt(d))
     else:
         add("mm.model.fc.weight", [d * merge * merge, args.d_text], 1.0 / np.sqrt(d * merge * merge))
     keys = [("general.architecture", "clip"), ("general.name", f"random {args.family}"), ("clip.has_vision_encoder", True),
-            ("clip.projector_type", args.family), ("clip.use_gelu", True), ("clip.vision.image_size", side),
+            ("clip.projector_type", args.family), ("clip.use_gelu", not qwen or bool(deep)), ("clip.use_silu", rms), ("clip.vision.image_size", side),
             ("clip.vision.patch_size", patch), ("clip.vision.embedding_length", d), ("clip.vision.feed_forward_length", ff),
             ("clip.vision.block_count", layers), ("clip.vision.attention.head_count", heads),
             ("clip.vision.projection_dim", args.d_text), ("clip.vision.projector.scale_factor", merge),
             ("clip.vision.attention.layer_norm_epsilon", 1e-6), ("clip.vision.image_mean", [0.5] * 3),
             ("clip.vision.image_std", [0.5] * 3)]
+    if rms:
+        keys.append(("clip.vision.n_wa_pattern", min(8, layers)))
     if args.family == "idefics3":
         keys.append(("clip.vision.preproc_image_size", args.longest or 4 * side))
     write(args.out, [(k, value(v)) for k, v in keys], tensors)
@@ -138,6 +161,11 @@ SMOLVLM = ("<|im_start|>{% for message in messages %}{{message['role'] | capital
 GEMMA = ("{{ bos_token }}{% for m in messages %}<start_of_turn>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
          "{% for p in m['content'] %}{% if p['type'] == 'image' %}{{ '<start_of_image>' }}{% else %}{{ p['text'] | trim }}{% endif %}"
          "{% endfor %}<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}")
+
+
+QWEN = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for p in m['content'] %}{% if p['type'] == 'image' %}"
+        "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ p['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
 
 def new_tokens(family):
@@ -176,7 +204,11 @@ def retoken(args):
             v = v[:]
         if key != b"tokenizer.chat_template":
             keys.append((key, v))
-    keys.append(("tokenizer.chat_template", value(SMOLVLM if args.family == "idefics3" else GEMMA)))
+    template = {"idefics3": SMOLVLM, "gemma3": GEMMA}.get(args.family, QWEN)
+    deep = args.family == "qwen3vl_merger" and args.deep
+    if deep:
+        keys.append(("qwen3vl.n_deepstack_layers", value(args.deep)))
+    keys.append(("tokenizer.chat_template", value(template)))
     infos, tensors = [], []
     for _ in range(n_tensor):
         name, at = read_string(b, at)
@@ -208,6 +240,7 @@ t = sub.add_parser("text")
 t.add_argument("family", choices=GEOMETRY)
 t.add_argument("source")
 t.add_argument("out")
+t.add_argument("--deep", type=int, default=0, help="layers that read parts of a picture's rows (qwen3vl)")
 t.set_defaults(run=retoken)
 args = p.parse_args()
 args.run(args)

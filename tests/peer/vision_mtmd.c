@@ -1,4 +1,5 @@
-/* What llama.cpp's mtmd makes of a picture: its encoder's rows, and the logits after a prompt.
+/* What llama.cpp's mtmd makes of a picture: its encoder's rows, and the logits after a prompt and after its most
+ * likely token.
  *   vision_mtmd MODEL MMPROJ PICTURE PROMPT ROWS LOGITS
  * PROMPT has <__media__> where the picture is. ROWS and LOGITS: files of floats, little-endian; rows in the prompt's order. Says what
  * the encoder took, in milliseconds. Links llama.cpp's libraries alone; built by vision.sh. */
@@ -25,6 +26,13 @@ static double now_ms(void) {
 static void fail(const char *what) {
     fprintf(stderr, "vision_mtmd: %s failed\n", what);
     exit(1);
+}
+
+static llama_token best_of(const float *logits, size_t n) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return (llama_token)best;
 }
 
 int main(int argc, char **argv) {
@@ -56,7 +64,7 @@ int main(int argc, char **argv) {
     const mtmd_bitmap *bitmaps[] = {bitmap};
     if (!bitmap || mtmd_tokenize(eye, chunks, &text, bitmaps, 1)) fail("the prompt");
     FILE *rows = fopen(argv[5], "wb");
-    size_t d = (size_t)llama_model_n_embd(model);
+    size_t d = (size_t)llama_model_n_embd_inp(model);
     llama_pos n_past = 0;
     double encode_ms = 0;
     for (size_t i = 0; i < mtmd_input_chunks_size(chunks); i++) {
@@ -84,6 +92,13 @@ int main(int argc, char **argv) {
     fclose(rows);
     FILE *logits = fopen(argv[6], "wb");
     size_t n_vocab = (size_t)llama_vocab_n_tokens(llama_model_get_vocab(model));
+    fwrite(llama_get_logits_ith(ctx, -1), sizeof(float), n_vocab, logits);
+    struct llama_batch next = llama_batch_init(1, 0, 1);
+    next.n_tokens = next.n_seq_id[0] = next.logits[0] = 1;
+    next.token[0] = best_of(llama_get_logits_ith(ctx, -1), n_vocab);
+    next.pos[0] = n_past;
+    next.seq_id[0][0] = 0;
+    if (llama_decode(ctx, next)) fail("a token");
     fwrite(llama_get_logits_ith(ctx, -1), sizeof(float), n_vocab, logits);
     fclose(logits);
     fprintf(stderr, "\n");

@@ -1,4 +1,5 @@
-/* What kentang makes of a picture: its encoder's rows, and the most likely next tokens after a conversation with it.
+/* What kentang makes of a picture: its encoder's rows, and the most likely next tokens after a conversation with it, and
+ * after the first of them.
  *   vision_rows MODEL MMPROJ PICTURE TEXT ROWS NEXT
  * ROWS: a file of floats, rows in the prompt's order. NEXT: a file of int32 id and float log-probability in pairs. Says what the
  * encoder took, in milliseconds. Links the library's insides; built by vision.sh. */
@@ -39,13 +40,14 @@ static void write_rows(const char *mmproj, const uint8_t *file, size_t len, cons
     check(kt__seer_create(v, pool, kernels, false, &seer, &err), &err);
     check(kt__picture_decode(file, len, &picture, &err), &err);
     check(kt__vision_cut(v, &picture, &tiling, &tiles, &err), &err);
-    size_t n = (size_t)v->n_rows * (size_t)v->d_text,
-           pixels = (size_t)v->side * (size_t)v->side * 3;
+    size_t n = (size_t)tiling.n_rows * (size_t)v->d_row,
+           pixels = (size_t)tiling.width * (size_t)tiling.height * 3;
     float *rows = kt__calloc((size_t)tiling.n_tile * n, sizeof *rows);
     int64_t begin_us = kt__now_us();
     for (int i = 0; i < tiling.n_tile; i++) {
         bool done;
-        kt__seer_begin(seer, tiles + (size_t)i * pixels, rows + (size_t)i * n, 2);
+        kt__seer_begin(seer, tiling.width, tiling.height, tiles + (size_t)i * pixels,
+                       rows + (size_t)i * n, 2);
         check(kt__seer_run(seer, INT64_MAX, &done, &err), &err);
     }
     printf("%.0f\n", (double)(kt__now_us() - begin_us) / 1e3);
@@ -86,7 +88,9 @@ static void write_next(char **argv, const uint8_t *file, size_t len) {
     r.pictures = &picture;
     r.n_pictures = 1;
     r.n_logprobs = KT_LOGPROBS_MAX;
-    r.gen.n_predict = 1;
+    r.gen.n_predict = 2;
+    r.gen.ignore_eog = true;
+    r.gen.sampling.temperature = 0;
     int32_t *ids;
     size_t n;
     check(kt_request_encode(model, &r, &ids, &n, &err), &err);

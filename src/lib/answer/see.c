@@ -9,12 +9,13 @@
 /* The view's next tile, if the encoder is not at it. */
 static void begin_tile(kt_engine *engine, kt__view *view, int n_threads) {
     const kt__vision *v = view->vision;
-    size_t tile = (size_t)view->n_seen, pixels = (size_t)v->side * (size_t)v->side * 3;
+    const kt__tiling *t = &view->tiling;
+    size_t tile = (size_t)view->n_seen, pixels = (size_t)t->width * (size_t)t->height * 3;
     if (engine->seeing == view->serial && engine->seeing_tile == view->n_seen) return;
     engine->seeing = view->serial;
     engine->seeing_tile = view->n_seen;
-    kt__seer_begin(engine->seer, view->tiles + tile * pixels,
-                   view->rows + tile * (size_t)v->n_rows * (size_t)v->d_text, n_threads);
+    kt__seer_begin(engine->seer, t->width, t->height, view->tiles + tile * pixels,
+                   view->rows + tile * (size_t)t->n_rows * (size_t)v->d_row, n_threads);
 }
 
 static kt_status see_tiles(kt_engine *engine, kt__view *view, int64_t until_us, int n_threads,

@@ -199,6 +199,18 @@ static bool can_read_experts(const kt_model *model) {
     return model->net && p->use_mmap && !p->use_mlock && !kt__ctx_split(model->ctx);
 }
 
+/* Pictures of several axes are for text models that have these, and layers for all parts of a row. */
+static kt_status check_axes(const kt_model *model, kt_error *err) {
+    const kt__hparams *hp = &model->net->hp;
+    const kt__vision *v = model->vision;
+    bool axes = hp->rope.sections[1] > 0;
+    if (axes == !!(v->family->has & KT__EYE_ANY_SIZE) && v->n_deep < hp->n_layer) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "%s belongs to another model: the architecture %s does not read encoders of "
+                    "the type '%s'",
+                    model->params.mmproj, hp->arch, v->family->name);
+}
+
 /* The file of the encoder, which has to make rows as long as the model's own. */
 static kt_status open_vision(kt_model *model, kt_error *err) {
     const kt_model_params *p = &model->params;
@@ -212,6 +224,7 @@ static kt_status open_vision(kt_model *model, kt_error *err) {
                         "%s belongs to another model: it makes rows of %d numbers, and this model "
                         "has %d",
                         p->mmproj, model->vision->d_text, model->net->hp.d_model);
+    KT__STEP(check_axes(model, err));
     kt__gguf_fingerprint(model->vision->gguf, model->vision_id);
     model->info.vision = model->vision->family->name;
     return KT_OK;

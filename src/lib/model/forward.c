@@ -266,8 +266,20 @@ static void put_given(kt__fwd *fwd) {
     size_t d = (size_t)fwd->net->hp.d_model;
     for (int i = 0; i < fwd->batch.n_given; i++) {
         const kt__given *g = &fwd->batch.given[i];
-        memcpy(kt__fwd_f32(fwd, KT__BUF_X) + (size_t)g->row0 * d, g->x,
-               (size_t)g->n_tok * d * sizeof *g->x);
+        for (int t = 0; t < g->n_tok; t++)
+            memcpy(kt__fwd_f32(fwd, KT__BUF_X) + (size_t)(g->row0 + t) * d,
+                   g->x + (size_t)t * d * (size_t)(1 + g->n_deep), d * sizeof *g->x);
+    }
+}
+
+/* After a layer: what its rows are given besides (Meng et al. 2024, DeepStack). */
+static void add_given(kt__fwd *fwd, int layer) {
+    int d = fwd->net->hp.d_model;
+    for (int i = 0; i < fwd->batch.n_given; i++) {
+        const kt__given *g = &fwd->batch.given[i];
+        if (layer >= g->n_deep) continue;
+        fwd->ops->add(fwd->dev, g->x + (size_t)(1 + layer) * (size_t)d, d * (1 + g->n_deep),
+                      g->n_tok, d, kt__fwd_f32(fwd, KT__BUF_X) + (size_t)g->row0 * (size_t)d);
     }
 }
 
@@ -317,6 +329,7 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
     kt__profile_layer(fwd->profile, 0);
     if (++fwd->part == KT__PARTS) {
         fwd->part = KT__PART_INPUT;
+        if (status == KT_OK) add_given(fwd, fwd->layer);
         fwd->layer++;
     }
     return status;

@@ -34,9 +34,10 @@ typedef struct kt__fwd_params {
     bool f32_inputs; /* they are there as f32, too, whatever the products need */
 } kt__fwd_params;
 
-/* Rows row0.. of a batch that are given, in place of their tokens' embeddings: x[n_tok][d_model]. */
+/* Rows row0.. of a batch that are given, in place of their tokens' embeddings: x[n_tok], each d_model numbers, and
+ * n_deep times as many, which are added to what layers 0..n_deep - 1 make of the row. */
 typedef struct kt__given {
-    int row0, n_tok;
+    int row0, n_tok, n_deep;
     const float *x;
 } kt__given;
 

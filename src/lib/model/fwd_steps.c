@@ -60,12 +60,14 @@ void kt__fwd_rotate(kt__fwd *fwd) {
         const kt__seg *seg = &fwd->batch.segs[s];
         for (int i = 0; i < seg->n_tok; i++) {
             size_t row = (size_t)(seg->row0 + i);
-            kt__rope_fill(&fwd->rope, seg->pos0 + i, kt__fwd_f32(fwd, KT__BUF_CS) + row * n_rot);
+            int64_t at[3];
+            kt__rope_place(seg, seg->pos0 + i, at);
+            kt__rope_fill_at(&fwd->rope, at, kt__fwd_f32(fwd, KT__BUF_CS) + row * n_rot);
             if (hp->temperature > 0.0f)
                 kt__fwd_f32(fwd, KT__BUF_Q_SCALE)[row] = kt__rope_query_scale(hp, seg->pos0 + i);
             if (!fwd->has_local) continue;
-            kt__rope_fill(&fwd->rope_local, seg->pos0 + i,
-                          kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + row * local_n_rot);
+            kt__rope_fill_at(&fwd->rope_local, at,
+                             kt__fwd_f32(fwd, KT__BUF_CS_LOCAL) + row * local_n_rot);
         }
     }
 }

@@ -157,10 +157,26 @@ static void read_rope_kind(kt__key_reader *r, kt__rope_params *rope) {
         kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
 }
 
-/* Sections give a vision model's text positions of several axes. Where the pairs are those of a
- * rotation without them, they change nothing for a text, whose positions are the same on each. */
-static void refuse_sections(kt__key_reader *r, const kt__hparams *hp) {
-    if (hp->features & (KT__F_DELTA | KT__F_AXES)) return;
+/* Sections say which pairs a picture's time, line and column rotate. They change nothing for a text, whose
+ * positions are the same on each, where the pairs are those of a rotation without them. */
+static void read_sections(kt__key_reader *r, kt__hparams *hp) {
+    const kt__gguf_kv *kv = NULL;
+    if (hp->features & KT__F_DELTA) return;
+    if (hp->features & KT__F_AXES) {
+        if (r->status == KT_OK)
+            r->status = kt__gguf_get_array(r->gguf, kt__key_of(r, "rope.dimension_sections"), false,
+                                           KT__GGUF_TYPE_COUNT, &kv, r->err);
+        if (kv && !kt__gguf_is_integers(kv))
+            kt__key_fail(r, "rope.dimension_sections", "is no list of whole numbers");
+        for (uint64_t i = 0; r->status == KT_OK && kv && i < 3 && i < kv->count; i++) {
+            int64_t n = kt__gguf_array_i64(kv, i);
+            if (n < 0 || n > hp->rope.n_rot / 2)
+                kt__key_fail(r, "rope.dimension_sections",
+                             "has a section of more pairs than there are");
+            hp->rope.sections[i] = (int)n;
+        }
+        return;
+    }
     if (r->status != KT_OK || !kt__gguf_find(r->gguf, kt__key_of(r, "rope.dimension_sections")))
         return;
     r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, r->key, UINT64_MAX,
@@ -191,7 +207,7 @@ static void read_rope(kt__key_reader *r, const arch_row *arch, kt__hparams *hp) 
     stretch_base(r, hp, rope);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
     rope->local_freq_base = kt__key_f32(r, "rope.freq_base_swa", false, local);
-    refuse_sections(r, hp);
+    read_sections(r, hp);
     read_rope_kind(r, rope);
     float factor = kt__key_f32(r, "rope.scale_linear", false, 0.0f);
     factor = kt__key_f32(r, "rope.scaling.factor", false, factor);

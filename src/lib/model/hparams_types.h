@@ -107,7 +107,9 @@ typedef uint64_t kt__features;
     (UINT64_C(1)   \
      << 59) /* a picture's positions have several axes, on which a text's are the same */
 #define KT__F_MAY_QK_NORM (UINT64_C(1) << 60) /* with QK_NORM: where the file has its tensors */
-#define KT__F_NEVER (UINT64_C(1) << 63)       /* no architecture requires the tensor */
+#define KT__F_AXES_WOVEN \
+    (UINT64_C(1) << 61)                 /* with AXES: pairs take them in turn, not in sections */
+#define KT__F_NEVER (UINT64_C(1) << 63) /* no architecture requires the tensor */
 
 enum {
     KT__MAX_LAYERS = 1024,
@@ -145,6 +147,8 @@ typedef struct kt__rope_params {
     float log_multiplier;                   /* k of the magnitude's divisor; 0: none */
     float ext_factor, beta_fast, beta_slow; /* YaRN */
     int64_t orig_ctx;
+    int sections
+        [3]; /* pairs that a picture's time, line and column rotate; all 0: one position rotates all */
 } kt__rope_params;
 
 /* What layers of one model may have of different sizes. */

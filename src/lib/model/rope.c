@@ -52,13 +52,28 @@ static double magnitude_of(const kt__rope_params *p) {
     return magnitude;
 }
 
+/* In sections (Wang et al. 2024, Qwen2-VL), or line and column in turn among the first pairs of time (Qwen3-VL).
+ * What no section names is of time. */
+static int axis_of(const kt__hparams *hp, int pair) {
+    const int *n = hp->rope.sections;
+    if (hp->features & KT__F_AXES_WOVEN) {
+        int axis = pair % 3;
+        return pair < 3 * n[axis] ? axis : 0;
+    }
+    if (pair < n[0] || pair >= n[0] + n[1] + n[2]) return 0;
+    return pair < n[0] + n[1] ? 1 : 2;
+}
+
 kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
                         kt__rope *out, kt_error *err) {
     const kt__rope_params *p = &net->hp.rope;
     int n_rot = local ? p->local_n_rot : p->n_rot, half = n_rot / 2;
     *out = (kt__rope){.n_rot = n_rot, .magnitude = local ? 1.0 : magnitude_of(p)};
     out->inv_freq = kt__arena_calloc(arena, (size_t)half + 1, sizeof *out->inv_freq);
-    if (!out->inv_freq) return kt__fail_nomem(err, "a rotary table", (size_t)half * sizeof(double));
+    out->axis = kt__arena_calloc(arena, (size_t)half + 1, sizeof *out->axis);
+    for (int i = 0; out->axis && i < half; i++) out->axis[i] = (uint8_t)axis_of(&net->hp, i);
+    if (!out->inv_freq || !out->axis)
+        return kt__fail_nomem(err, "a rotary table", (size_t)half * sizeof(double));
     const float *factors = local ? NULL : factors_of(net, n_ctx);
     double base = (double)(local ? p->local_freq_base : p->freq_base);
     for (int i = 0; i < half; i++) {
@@ -79,12 +94,26 @@ float kt__rope_query_scale(const kt__hparams *hp, int64_t pos) {
     return (float)(1.0 + (double)hp->temperature * kt__log(1.0 + (double)times));
 }
 
-void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs) {
+void kt__rope_place(const kt__seg *seg, int64_t pos, int64_t at[3]) {
+    const kt__grid *g = NULL;
+    for (int i = 0; i < seg->n_grid && seg->grids[i].from <= pos; i++) g = &seg->grids[i];
+    bool within = g && pos < g->to;
+    at[0] = !g ? pos : within ? g->at : g->next + pos - g->to;
+    at[1] = at[0] + (within ? (pos - g->from) / g->n_x : 0);
+    at[2] = at[0] + (within ? (pos - g->from) % g->n_x : 0);
+}
+
+void kt__rope_fill_at(const kt__rope *rope, const int64_t at[3], float *cs) {
     int half = rope->n_rot / 2;
     for (int i = 0; i < half; i++) {
         double s, c;
-        kt__sincos((double)pos * rope->inv_freq[i], &s, &c);
+        kt__sincos((double)at[rope->axis[i]] * rope->inv_freq[i], &s, &c);
         cs[i] = (float)(c * rope->magnitude);
         cs[half + i] = (float)(s * rope->magnitude);
     }
+}
+
+void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs) {
+    const int64_t at[3] = {pos, pos, pos};
+    kt__rope_fill_at(rope, at, cs);
 }

@@ -44,7 +44,7 @@ static attn_tile find_tile(const attn_job *job, int64_t number) {
     out.tok0 = (int)tile * job->tile_tok;
     out.n_tok = seg->n_tok - out.tok0 < job->tile_tok ? seg->n_tok - out.tok0 : job->tile_tok;
     int64_t pos = seg->pos0 + out.tok0;
-    out.split0 = kt__attention_first(d, pos) / KT__SPLIT_POS;
+    out.split0 = kt__attention_first(d, seg, pos) / KT__SPLIT_POS;
     out.split1 = (kt__attention_end(d, seg, pos + out.n_tok - 1) - 1) / KT__SPLIT_POS + 1;
     return out;
 }
@@ -111,7 +111,7 @@ static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t sp
     *n_tok = 0;
     for (int t = 0; t < tile->n_tok; t++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + t;
-        int64_t from = kt__attention_first(job->d, pos) - begin;
+        int64_t from = kt__attention_first(job->d, tile->seg, pos) - begin;
         int64_t to = kt__attention_end(job->d, tile->seg, pos) - begin;
         if (from < 0) from = 0;
         if (to > KT__SPLIT_POS) to = KT__SPLIT_POS;
@@ -286,7 +286,7 @@ void kt__cpu_attention(kt__dev *dev, const kt__attention *desc) {
         const kt__seg *seg = &desc->segs[s];
         int64_t last = seg->pos0 + seg->n_tok - 1;
         int64_t n_split = last / KT__SPLIT_POS + 1 -
-                          kt__attention_first(desc, seg->pos0) / KT__SPLIT_POS;
+                          kt__attention_first(desc, seg, seg->pos0) / KT__SPLIT_POS;
         if (n_split > job.max_splits) job.max_splits = n_split;
         job.n_tiles += tiles_of(&job, seg);
     }
@@ -350,7 +350,8 @@ static void run_queries(void *arg, int64_t begin, int64_t end, int worker) {
     float *scores = job->dev->partial + (int64_t)worker * job->dev->limits.n_ctx;
     for (int64_t item = begin; item < end; item++) {
         int t = (int)(item / d->n_head), h = (int)(item % d->n_head), head = h / group;
-        int64_t row = job->seg->row0 + t, from = kt__attention_first(d, job->seg->pos0 + t);
+        int64_t row = job->seg->row0 + t,
+                from = kt__attention_first(d, job->seg, job->seg->pos0 + t);
         int64_t to = kt__attention_end(d, job->seg, job->seg->pos0 + t);
         const float *q = d->q + (((size_t)head * (size_t)d->n_tok + (size_t)row) * (size_t)group +
                                  (size_t)(h % group)) *

@@ -7,10 +7,10 @@
 #include "ops/ops.h"
 
 /* The first position that a query at pos sees. */
-static inline int64_t kt__attention_first(const kt__attention *d, int64_t pos) {
+static inline int64_t kt__attention_first(const kt__attention *d, const kt__seg *seg, int64_t pos) {
     if (d->chunks && d->window > 0) return pos - pos % d->window;
     int64_t back = d->both_ways ? d->window / 2 : d->window - 1;
-    return d->window > 0 && pos > back ? pos - back : 0;
+    return d->window > 0 && pos > back ? pos - back : seg->sees_from;
 }
 
 /* After the last position that it sees. */

@@ -61,6 +61,14 @@ typedef struct kt__span {
     int64_t from, to;
 } kt__span;
 
+/* Positions [from, to) of a picture, line by line of n_x. Where rotations have several axes, all of them are
+ * at `at` on the first, and on the others from it on, down and across; what comes after is at `next`
+ * on each. */
+typedef struct kt__grid {
+    int64_t from, to, at, next;
+    int n_x;
+} kt__grid;
+
 /* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the
  * batch. */
 typedef struct kt__seg {
@@ -73,6 +81,10 @@ typedef struct kt__seg {
     int n_states;
     const kt__span *spans; /* [n_span] ascending; the segment ends within none of them */
     int n_span;
+    int64_t
+        sees_from; /* no query sees a position before it; 0: they see what the layer lets them */
+    const kt__grid *grids; /* [n_grid] ascending, of the sequence, also those before pos0 */
+    int n_grid;
 } kt__seg;
 
 /* Query, key and value projections with everything up to the K/V write. */

@@ -58,6 +58,7 @@ void kt__pictures_free(kt__pictures *p) {
     kt__free(p->held);
     kt__free(p->list);
     kt__free(p->spans);
+    kt__free(p->grids);
     *p = (kt__pictures){0};
 }
 
@@ -156,9 +157,13 @@ static size_t count_tokens(const int32_t *ids, size_t n, int32_t token) {
     return found;
 }
 
-static size_t count_tiles(const kt__pictures *p) {
+static size_t count_tiles(const kt__pictures *p, size_t *n_rows) {
     size_t n = 0;
-    for (size_t i = 0; i < p->n_held; i++) n += (size_t)p->held[i]->tiling.n_tile;
+    *n_rows = 0;
+    for (size_t i = 0; i < p->n_held; i++) {
+        n += (size_t)p->held[i]->tiling.n_tile;
+        *n_rows += (size_t)p->held[i]->n_rows;
+    }
     return n;
 }
 
@@ -173,16 +178,16 @@ static kt_status fail_too_long(size_t n, size_t most, kt_error *err) {
 /* Tiles are in the order of their tokens. */
 static size_t put_tokens(kt__pictures *p, const int32_t *ids, size_t n, int32_t token,
                          int32_t *out) {
-    const kt__vision *v = vision_of(p);
+    bool keeps = vision_of(p)->family->has & KT__EYE_KEEPS_TOKEN;
     size_t to = 0, picture = 0;
     int tile = 0;
     for (size_t i = 0; i < n; i++) {
-        if (ids[i] != token || v->family->keeps_token) out[to++] = ids[i];
+        if (ids[i] != token || keeps) out[to++] = ids[i];
         if (ids[i] != token) continue;
         kt__view *view = p->held[picture];
         kt__sight *s = &p->list[p->n++];
-        *s = (kt__sight){view, (int32_t)to, v->n_rows, tile * v->n_rows};
-        for (int32_t k = 0; k < v->n_rows; k++) out[to++] = kt__view_token(view, s->row0 + k);
+        *s = (kt__sight){view, (int32_t)to, view->tiling.n_rows, tile * view->tiling.n_rows};
+        for (int32_t k = 0; k < s->n; k++) out[to++] = kt__view_token(view, s->row0 + k);
         if (++tile < view->tiling.n_tile) continue;
         tile = 0;
         picture++;
@@ -193,12 +198,30 @@ static size_t put_tokens(kt__pictures *p, const int32_t *ids, size_t n, int32_t 
 static kt_status make_lists(kt__pictures *p, size_t n, kt_error *err) {
     kt__free(p->list);
     kt__free(p->spans);
+    kt__free(p->grids);
     p->spans = NULL;
+    p->grids = NULL;
     p->n = 0;
+    unsigned has = vision_of(p)->family->has;
     p->list = kt__calloc(n + 1, sizeof *p->list);
-    if (vision_of(p)->family->both_ways) p->spans = kt__calloc(n + 1, sizeof *p->spans);
-    if (p->list && (p->spans || !vision_of(p)->family->both_ways)) return KT_OK;
+    if (has & KT__EYE_BOTH_WAYS) p->spans = kt__calloc(n + 1, sizeof *p->spans);
+    if (has & KT__EYE_ANY_SIZE) p->grids = kt__calloc(n + 1, sizeof *p->grids);
+    if (p->list && (p->spans || !(has & KT__EYE_BOTH_WAYS)) &&
+        (p->grids || !(has & KT__EYE_ANY_SIZE)))
+        return KT_OK;
     return kt__fail_nomem(err, "a prompt's pictures", n * sizeof *p->list);
+}
+
+/* A picture takes as many of the text model's positions as its longer side has rows. */
+static void put_grids(kt__pictures *p) {
+    int64_t before = 0; /* positions that are fewer than tokens, so far */
+    for (size_t i = 0; i < p->n; i++) {
+        const kt__sight *s = &p->list[i];
+        int n_x = s->view->tiling.rows_x, n_y = s->n / n_x;
+        int64_t at = s->at - before, longer = n_x > n_y ? n_x : n_y;
+        p->grids[i] = (kt__grid){s->at, s->at + s->n, at, at + longer, n_x};
+        before += s->n - longer;
+    }
 }
 
 kt_status kt__pictures_expand(kt__pictures *p, const kt__tokenizer *tok, const int32_t *ids,
@@ -206,14 +229,15 @@ kt_status kt__pictures_expand(kt__pictures *p, const kt__tokenizer *tok, const i
     const kt__vision *v = vision_of(p);
     const char *marker = v->family->marker;
     int32_t token = kt__tokenizer_find(tok, marker, strlen(marker));
-    size_t tiles = count_tiles(p);
-    size_t all = n + tiles * ((size_t)v->n_rows - !v->family->keeps_token);
+    size_t n_rows, tiles = count_tiles(p, &n_rows);
+    size_t all = n + n_rows;
     *out = NULL;
     if (token < 0 || count_tokens(ids, n, token) != tiles)
         return kt__fail(err, KT_E_TEMPLATE,
                         "the vocabulary has no token %s for pictures, or the conversation itself "
                         "has it",
                         marker);
+    if (!(v->family->has & KT__EYE_KEEPS_TOKEN)) all -= tiles;
     if (all > most) return fail_too_long(all, most, err);
     KT__STEP(make_lists(p, tiles, err));
     *out = kt__calloc(all + 1, sizeof **out);
@@ -221,6 +245,7 @@ kt_status kt__pictures_expand(kt__pictures *p, const kt__tokenizer *tok, const i
     *n_out = put_tokens(p, ids, n, token, *out);
     for (size_t i = 0; p->spans && i < p->n; i++)
         p->spans[i] = (kt__span){p->list[i].at, p->list[i].at + p->list[i].n};
+    if (p->grids) put_grids(p);
     if (*n_out && (*out)[*n_out - 1] >= 0) return KT_OK;
     kt__free(*out);
     *out = NULL;

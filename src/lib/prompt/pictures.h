@@ -24,6 +24,7 @@ typedef struct kt__pictures {
     kt__sight *list; /* [n] ascending, of the prompt that was encoded last */
     size_t n;
     kt__span *spans; /* [n] the same positions, where rows of a picture see each other; else NULL */
+    kt__grid *grids; /* [n] the same positions, where rotations have several axes */
 } kt__pictures;
 
 /* The request's pictures, decoded. views NULL: KT_E_UNSUPPORTED if there are any. An error's place is

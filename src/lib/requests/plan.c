@@ -111,7 +111,7 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
 /* Rows of a picture that see each other are computed in one batch. */
 static void hold_whole_pictures(const kt_model *model, kt_engine_params *p) {
     const kt__vision *v = model->vision;
-    if (!v || !v->family->both_ways) return;
+    if (!v || !(v->family->has & KT__EYE_BOTH_WAYS)) return;
     if (p->n_ubatch < v->n_rows) p->n_ubatch = v->n_rows;
     if (p->n_batch < p->n_ubatch) p->n_batch = p->n_ubatch;
 }

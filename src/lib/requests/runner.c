@@ -462,11 +462,21 @@ static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
     return 1 + p->n;
 }
 
+/* Where the sequence's pictures are: what sees what, and positions of several axes. */
+static void list_sights(const kt__work *w, kt__seg *seg) {
+    if (!w->pictures) return;
+    seg->spans = w->pictures->spans;
+    seg->n_span = seg->spans ? (int)w->pictures->n : 0;
+    seg->grids = w->pictures->grids;
+    seg->n_grid = seg->grids ? (int)w->pictures->n : 0;
+}
+
 static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
     kt__work *w = kt__work_of(tasks[i]);
     int own = list_step_rows(r, w, rows);
     kt__seg *seg = &r->step.segs[i];
     *seg = (kt__seg){.table = &w->state->table, .pos0 = tasks[i]->n_done, .row0 = rows};
+    list_sights(w, seg);
     r->step.before[i] = state_before(w, tasks[i]->n_done);
     own = seg->n_tok = list_step_states(r, seg, &w->state->table, own);
     if (w->proposals && w->proposals->n > own - 1) w->proposals->n = own - 1;
@@ -706,8 +716,9 @@ static void list_given(kt__runner *r, const kt__work *w, int32_t pos0, int32_t n
     for (; s && s < w->pictures->list + w->pictures->n && s->at < pos0 + n; s++) {
         int32_t from = s->at > pos0 ? s->at : pos0, to = s->at + s->n;
         if (to > pos0 + n) to = pos0 + n;
-        size_t row = (size_t)(s->row0 + from - s->at), d = (size_t)s->view->vision->d_text;
-        r->given[b->n_given++] = (kt__given){row0 + from - pos0, to - from,
+        const kt__vision *v = s->view->vision;
+        size_t row = (size_t)(s->row0 + from - s->at), d = (size_t)v->d_row;
+        r->given[b->n_given++] = (kt__given){row0 + from - pos0, to - from, v->n_deep,
                                              s->view->rows + row * d};
     }
 }
@@ -735,10 +746,7 @@ static void list_rows(kt__runner *r) {
                          .pair_from = w->pair_from};
         list_states(r, task, seg);
         list_given(r, w, task->n_done, n, b->n_tok);
-        if (w->pictures && w->pictures->spans) {
-            seg->spans = w->pictures->spans;
-            seg->n_span = (int)w->pictures->n;
-        }
+        list_sights(w, seg);
         memcpy(r->prompts.ids + b->n_tok, w->state->tokens + task->n_done,
                (size_t)n * sizeof *r->prompts.ids);
         list_adapted(&r->prompts.adapted, w->adapters, b->n_tok, n);

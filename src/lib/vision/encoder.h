@@ -18,8 +18,10 @@ void kt__seer_destroy(kt__seer *seer); /* NULL is allowed */
 /* Bytes of its buffers, but for its device's; touched as they are needed. */
 uint64_t kt__seer_plan_bytes(const kt__vision *vision);
 
-/* rgb[side][side][3] and rows[n_rows][d_text], which stay the caller's until it is done. */
-void kt__seer_begin(kt__seer *seer, const uint8_t *rgb, float *rows, int n_threads);
+/* A tile, rgb[height][width][3], of a size that kt__vision_tiling gives, and its rows, [][d_row], line by line; both
+ * stay the caller's until it is done. */
+void kt__seer_begin(kt__seer *seer, int width, int height, const uint8_t *rgb, float *rows,
+                    int n_threads);
 /* At least one part a call; *done is true when the rows are there. KT_E_NUMERIC: a number was not finite. */
 kt_status kt__seer_run(kt__seer *seer, int64_t deadline_us, bool *done, kt_error *err) KT_CHECKED;
 

@@ -1,5 +1,6 @@
 #include "vision/prepare.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,16 +42,54 @@ static pixel_size whole_tiles(const kt__vision *v, pixel_size from) {
     return (pixel_size){round_up(within((int)((double)height * ratio), height), v->side), height};
 }
 
-kt__tiling kt__vision_tiling(const kt__vision *v, int width, int height) {
-    if (!v->family->tiles) return (kt__tiling){0, 0, 1};
-    pixel_size size = whole_tiles(v, longest_side(v, width, height));
-    int n_x = size.width / v->side, n_y = size.height / v->side;
-    if (n_x * n_y == 1) return (kt__tiling){0, 0, 1};
-    return (kt__tiling){n_x, n_y, n_x * n_y + 1};
+static int at_least(double n, int least) {
+    return n < least ? least : (int)n;
 }
 
-static size_t tile_bytes(const kt__vision *v) {
-    return (size_t)v->side * (size_t)v->side * 3;
+/* Both sides whole squares of patches, and the pixels within bounds, as near to the picture's form as may be. */
+static pixel_size whole_squares(const kt__vision *v, int width, int height) {
+    int square = v->patch * v->merge;
+    double w = width, h = height, s = square;
+    double w_out = nearbyint(w / s) * s, h_out = nearbyint(h / s) * s; /* ties to even */
+    if (w_out * h_out > (double)v->max_pixels) {
+        double by = sqrt(w * h / (double)v->max_pixels);
+        w_out = floor(w / by / s) * s;
+        h_out = floor(h / by / s) * s;
+    } else if (w_out * h_out < (double)v->min_pixels) {
+        double by = sqrt((double)v->min_pixels / (w * h));
+        w_out = ceil(w * by / s) * s;
+        h_out = ceil(h * by / s) * s;
+    }
+    return (pixel_size){at_least(w_out, square), at_least(h_out, square)};
+}
+
+static kt__tiling tiles_of(const kt__vision *v, int n_x, int n_y, pixel_size tile) {
+    int square = v->patch * v->merge, rows_x = tile.width / square;
+    return (kt__tiling){.n_x = n_x,
+                        .n_y = n_y,
+                        .n_tile = n_x * n_y + 1,
+                        .width = tile.width,
+                        .height = tile.height,
+                        .n_rows = rows_x * (tile.height / square),
+                        .rows_x = rows_x};
+}
+
+kt__tiling kt__vision_tiling(const kt__vision *v, int width, int height) {
+    const pixel_size side = {v->side, v->side};
+    if (v->family->has & KT__EYE_ANY_SIZE)
+        return tiles_of(v, 0, 0, whole_squares(v, width, height));
+    if (!(v->family->has & KT__EYE_TILES)) return tiles_of(v, 0, 0, side);
+    pixel_size size = whole_tiles(v, longest_side(v, width, height));
+    int n_x = size.width / v->side, n_y = size.height / v->side;
+    return n_x * n_y == 1 ? tiles_of(v, 0, 0, side) : tiles_of(v, n_x, n_y, side);
+}
+
+size_t kt__tiling_bytes(const kt__tiling *t) {
+    return (size_t)t->n_tile * (size_t)t->width * (size_t)t->height * 3;
+}
+
+static size_t tile_bytes(const kt__tiling *t) {
+    return (size_t)t->width * (size_t)t->height * 3;
 }
 
 static void copy_tile(const kt__vision *v, const kt__picture *from, int tile_x, int tile_y,
@@ -65,10 +104,12 @@ static void copy_tile(const kt__vision *v, const kt__picture *from, int tile_x, 
 }
 
 /* The picture as a whole in one tile. */
-static kt_status shrink(const kt__vision *v, const kt__picture *from, uint8_t *to, kt_error *err) {
+static kt_status shrink_whole(const kt__vision *v, const kt__picture *from,
+                              const kt__tiling *tiling, uint8_t *to, kt_error *err) {
     kt__picture whole = {0};
-    KT__STEP(kt__picture_resample(from, v->side, v->side, v->family->filter, &whole, err));
-    memcpy(to, whole.rgb, tile_bytes(v));
+    KT__STEP(
+        kt__picture_resample(from, tiling->width, tiling->height, v->family->filter, &whole, err));
+    memcpy(to, whole.rgb, tile_bytes(tiling));
     kt__picture_free(&whole);
     return KT_OK;
 }
@@ -85,22 +126,39 @@ static kt_status cut_grid(const kt__vision *v, const kt__picture *from, const kt
     KT__TRY(
         kt__picture_resample(&longest, size.width, size.height, v->family->filter, &whole, err));
     for (int y = 0; y < tiling->n_y; y++)
-        for (int x = 0; x < tiling->n_x; x++, to += tile_bytes(v)) copy_tile(v, &whole, x, y, to);
-    status = shrink(v, &whole, to, err);
+        for (int x = 0; x < tiling->n_x; x++, to += tile_bytes(tiling))
+            copy_tile(v, &whole, x, y, to);
+    status = shrink_whole(v, &whole, tiling, to, err);
 out:
     kt__picture_free(&longest);
     kt__picture_free(&whole);
     return status;
 }
 
+enum { LONGEST_FORM = 200 }; /* times as long as wide, as the processor has it */
+
+static kt_status check_form(const kt__vision *v, const kt__picture *p, const kt__tiling *tiling,
+                            kt_error *err) {
+    int64_t longer = p->width > p->height ? p->width : p->height;
+    int64_t shorter = p->width > p->height ? p->height : p->width;
+    if (!(v->family->has & KT__EYE_ANY_SIZE)) return KT_OK;
+    if (longer <= shorter * LONGEST_FORM && tiling->n_rows <= v->n_rows) return KT_OK;
+    return kt__fail(
+        err, KT_E_LIMIT,
+        "a picture of %d x %d pixels is too long and narrow for this model: cut it into parts",
+        p->width, p->height);
+}
+
 kt_status kt__vision_cut(const kt__vision *v, const kt__picture *picture, kt__tiling *tiling,
                          uint8_t **out, kt_error *err) {
     *tiling = kt__vision_tiling(v, picture->width, picture->height);
-    size_t bytes = (size_t)tiling->n_tile * tile_bytes(v);
+    size_t bytes = kt__tiling_bytes(tiling);
+    *out = NULL;
+    KT__STEP(check_form(v, picture, tiling, err));
     *out = kt__malloc(bytes);
     if (!*out) return kt__fail_nomem(err, "a picture's tiles", bytes);
     kt_status status = tiling->n_tile > 1 ? cut_grid(v, picture, tiling, *out, err)
-                                          : shrink(v, picture, *out, err);
+                                          : shrink_whole(v, picture, tiling, *out, err);
     if (status == KT_OK) return KT_OK;
     kt__free(*out);
     *out = NULL;
@@ -108,7 +166,7 @@ kt_status kt__vision_cut(const kt__vision *v, const kt__picture *picture, kt__ti
 }
 
 void kt__vision_write(const kt__vision *v, const kt__tiling *tiling, kt__buf *out) {
-    if (!v->family->tiles) {
+    if (!(v->family->has & KT__EYE_TILES)) {
         (void)kt__buf_puts(out, v->family->in_place);
         return;
     }

@@ -103,10 +103,6 @@ static bool make_room(kt__views *v, size_t bytes) {
 
 /* ---- making one ---- */
 
-static size_t tiles_bytes(const kt__vision *vision, int n_tile) {
-    return (size_t)n_tile * (size_t)vision->side * (size_t)vision->side * 3;
-}
-
 static kt_status cut_file(const kt__vision *vision, const void *data, size_t len, kt__view *view,
                           kt_error *err) {
     kt__picture picture;
@@ -125,11 +121,11 @@ static kt_status make_view(kt__views *v, const void *data, size_t len, kt__view 
     view->vision = v->vision;
     view->n_held = 1;
     KT__TRY(cut_file(v->vision, data, len, view, err));
-    view->n_rows = view->tiling.n_tile * v->vision->n_rows;
-    size_t n = (size_t)view->n_rows * (size_t)v->vision->d_text;
+    view->n_rows = view->tiling.n_tile * view->tiling.n_rows;
+    size_t n = (size_t)view->n_rows * (size_t)v->vision->d_row;
     view->rows = kt__calloc(n, sizeof *view->rows);
     if (!view->rows) KT__TRY(kt__fail_nomem(err, "a picture's rows", n * sizeof *view->rows));
-    view->bytes = n * sizeof *view->rows + tiles_bytes(v->vision, view->tiling.n_tile);
+    view->bytes = n * sizeof *view->rows + kt__tiling_bytes(&view->tiling);
     kt__hash_init(&hash, SEED);
     kt__hash_add(&hash, v->identity, sizeof v->identity);
     kt__hash_add(&hash, data, len);
@@ -196,7 +192,7 @@ void kt__view_release(kt__views *v, kt__view *view) {
 }
 
 void kt__view_complete(kt__views *v, kt__view *view) {
-    size_t bytes = tiles_bytes(v->vision, view->tiling.n_tile);
+    size_t bytes = kt__tiling_bytes(&view->tiling);
     pthread_mutex_lock(&v->lock);
     uint8_t *tiles = view->tiles;
     view->tiles = NULL;

@@ -22,7 +22,7 @@ typedef struct kt__view {
     kt__tiling tiling;
     int32_t n_rows; /* of all tiles */
     uint8_t *tiles; /* as kt__vision_cut gives them; NULL once all rows are there */
-    float *rows;    /* [n_rows][d_text] */
+    float *rows;    /* [n_rows][d_row] */
     int n_seen;     /* tiles whose rows are there */
     int n_held;
     uint64_t serial; /* another one for each that was made */

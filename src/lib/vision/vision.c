@@ -8,21 +8,23 @@
 #include "base/error.h"
 
 static const kt__vision_family families[] = {
-#define FAMILY(name, merge, filter, tiles, both_ways, keeps_token, marker, in_place)  \
-    {#name,  KT__MERGE_##merge, KT__RESAMPLE_##filter, tiles, both_ways, keeps_token, \
-     marker, in_place},
+#define FAMILY(name, merge, filter, has, least_rows, marker, in_place) \
+    {#name, KT__MERGE_##merge, KT__RESAMPLE_##filter, has, least_rows, marker, in_place},
 #include "vision/families.def"
 #undef FAMILY
 };
 
 enum {
     MAX_LAYERS = 256,
+    MAX_DEEP = 16,
     MAX_HEADS = 256,
     MAX_DIM = 1 << 16,
     MAX_SIDE = 4096,
     MAX_PATCHES = 1 << 14,
     MAX_LONGEST = 1 << 14,
-    LONGEST_TILES = 4 /* of a side, where the file does not say it */
+    LONGEST_TILES = 4, /* of a side, where the file does not say it */
+    MOST_ROWS =
+        1280 /* of a picture of any size, where the file does not say it: as Qwen2-VL's processor has it */
 };
 
 typedef struct vision_reader {
@@ -85,27 +87,85 @@ static kt_status find_family(const kt__gguf *gguf, const kt__vision_family **out
 static kt_status check_sizes(const vision_reader *r) {
     const kt__vision *v = r->v;
     const char *wrong = NULL;
+    bool any = v->family->has & KT__EYE_ANY_SIZE;
     if (v->side % v->patch) wrong = "image_size and patch_size";
-    if (v->n_side % v->merge) wrong = "the patches of a side and scale_factor";
-    if (v->d_model % v->n_head || v->d_model / v->n_head % 2)
+    if (!any && v->n_side % v->merge) wrong = "the patches of a side and scale_factor";
+    if (v->d_model % v->n_head || v->d_model / v->n_head % (any ? 4 : 2))
         wrong = "embedding_length and head_count";
     if (v->n_patch > MAX_PATCHES) wrong = "image_size and patch_size, whose patches are too many,";
+    if (v->max_pixels < v->min_pixels) wrong = "image_min_pixels and image_max_pixels";
+    if (v->full_every && !v->window) wrong = "window_size and patch_size";
     if (!wrong) return KT_OK;
     return kt__fail(r->err, KT_E_FORMAT, "%s: %s do not fit each other", kt__gguf_path(r->gguf),
                     wrong);
 }
 
+/* Where a picture keeps its form: bounds on its pixels, and on what layers see. */
+static void read_any_size(vision_reader *r) {
+    kt__vision *v = r->v;
+    int square = v->patch * v->merge, area = square * square,
+        most = MAX_PATCHES * v->patch * v->patch;
+    int rows = most / area < MOST_ROWS ? most / area : MOST_ROWS, least = v->family->least_rows;
+    v->min_pixels = int_of(r, "clip.vision.image_min_pixels", false,
+                           (least < rows ? least : rows) * area, 1, most);
+    v->max_pixels = int_of(r, "clip.vision.image_max_pixels", false, rows * area, area, INT32_MAX);
+    if (v->max_pixels > most) v->max_pixels = most;
+    v->n_patch = (int)(v->max_pixels / (v->patch * v->patch));
+    v->n_rows = v->n_patch / (v->merge * v->merge);
+    if (!(v->family->has & KT__EYE_WINDOWS)) return;
+    v->full_every = int_of(r, "clip.vision.n_wa_pattern", true, 0, 1, MAX_LAYERS);
+    v->window = int_of(r, "clip.vision.window_size", false, 112, 1, MAX_SIDE) / square;
+}
+
+/* Of files that early converters made the key is 0. */
+static void read_d_ff(vision_reader *r) {
+    kt__vision *v = r->v;
+    const kt__gguf_tensor *t = kt__gguf_find_tensor(r->gguf, "v.blk.0.ffn_up.weight");
+    v->d_ff = int_of(r, "clip.vision.feed_forward_length", true, 0, 0, MAX_DIM);
+    if (r->status != KT_OK || v->d_ff) return;
+    uint64_t n = t ? t->n_elem / (uint64_t)v->d_model : 0;
+    if (n >= 1 && n <= MAX_DIM) v->d_ff = (int)n;
+    if (!v->d_ff) (void)int_of(r, "clip.vision.feed_forward_length", true, 0, 1, MAX_DIM);
+}
+
+/* Layers whose output makes a part of the rows: those that have a merger. */
+static void count_deep(vision_reader *r) {
+    kt__vision *v = r->v;
+    char name[64];
+    for (int i = 0; v->family->has & KT__EYE_LEARNED && i < v->n_layer; i++) {
+        snprintf(name, sizeof name, "v.deepstack.%d.fc1.weight", i);
+        v->n_deep += kt__gguf_find_tensor(r->gguf, name) != NULL;
+    }
+    v->d_row = v->d_text * (1 + v->n_deep);
+    if (r->status == KT_OK && v->n_deep > MAX_DEEP)
+        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: more than %d layers make parts of the rows",
+                             kt__gguf_path(r->gguf), MAX_DEEP);
+}
+
+static kt_status read_act(vision_reader *r) {
+    bool gelu = false, silu = false, any = r->v->family->has & KT__EYE_ANY_SIZE;
+    KT__STEP(kt__gguf_get_bool(r->gguf, "clip.use_gelu", false, &gelu, r->err));
+    KT__STEP(kt__gguf_get_bool(r->gguf, "clip.use_silu", false, &silu, r->err));
+    r->v->act = gelu ? KT__SEER_GELU : silu ? KT__SEER_SILU : KT__SEER_QUICK_GELU;
+    if (gelu || any) return KT_OK;
+    return kt__fail_at(r->err, KT_E_UNSUPPORTED, "clip.use_gelu", UINT64_MAX,
+                       "%s: encoders of the type '%s' without GELU are not supported",
+                       kt__gguf_path(r->gguf), r->v->family->name);
+}
+
 static kt_status read_sizes(vision_reader *r) {
     kt__vision *v = r->v;
-    bool gelu = false, average = v->family->merge == KT__MERGE_AVERAGE;
+    bool any = v->family->has & KT__EYE_ANY_SIZE;
+    bool shuffle = v->family->merge == KT__MERGE_SHUFFLE;
     v->side = int_of(r, "clip.vision.image_size", true, 0, 16, MAX_SIDE);
     v->patch = int_of(r, "clip.vision.patch_size", true, 0, 1, 256);
     v->d_model = int_of(r, "clip.vision.embedding_length", true, 0, 2, MAX_DIM);
-    v->d_ff = int_of(r, "clip.vision.feed_forward_length", true, 0, 1, MAX_DIM);
+    read_d_ff(r);
     v->n_layer = int_of(r, "clip.vision.block_count", true, 0, 1, MAX_LAYERS);
     v->n_head = int_of(r, "clip.vision.attention.head_count", true, 0, 1, MAX_HEADS);
     v->d_text = int_of(r, "clip.vision.projection_dim", true, 0, 1, MAX_DIM);
-    v->merge = int_of(r, "clip.vision.projector.scale_factor", !average, 4, 1, 64);
+    v->merge = any ? int_of(r, "clip.vision.spatial_merge_size", false, 2, 1, 16)
+                   : int_of(r, "clip.vision.projector.scale_factor", shuffle, 4, 1, 64);
     v->longest = int_of(r, "clip.vision.preproc_image_size", false, v->side * LONGEST_TILES, 16,
                         MAX_LONGEST);
     triple_of(r, "clip.vision.image_mean", v->mean);
@@ -113,18 +173,17 @@ static kt_status read_sizes(vision_reader *r) {
     KT__STEP(r->status);
     KT__STEP(kt__gguf_get_f32(r->gguf, "clip.vision.attention.layer_norm_epsilon", true, &v->eps,
                               r->err));
-    KT__STEP(kt__gguf_get_bool(r->gguf, "clip.use_gelu", false, &gelu, r->err));
+    KT__STEP(read_act(r));
     for (int i = 0; i < 3; i++)
         if (v->deviation[i] == 0.0f || !(v->eps >= 0.0f && v->eps < 1.0f))
             return kt__fail(r->err, KT_E_FORMAT, "%s: image_std or layer_norm_epsilon is no factor",
                             kt__gguf_path(r->gguf));
-    if (!gelu)
-        return kt__fail_at(r->err, KT_E_UNSUPPORTED, "clip.use_gelu", UINT64_MAX,
-                           "%s: encoders of the type '%s' without GELU are not supported",
-                           kt__gguf_path(r->gguf), v->family->name);
     v->n_side = v->side / v->patch;
     v->n_patch = v->n_side * v->n_side;
     v->n_rows = v->n_patch / (v->merge * v->merge);
+    if (any) read_any_size(r);
+    count_deep(r);
+    KT__STEP(r->status);
     return check_sizes(r);
 }
 
@@ -181,9 +240,8 @@ static kt__weight matrix_of(vision_reader *r, const char *name, int n_row, int n
 }
 
 /* A convolution whose windows lie side by side is a product with each patch as one row. */
-static void bind_embed(vision_reader *r) {
+static kt__weight filters_of(vision_reader *r, const char *name) {
     kt__vision *v = r->v;
-    const char *name = "v.patch_embd.weight";
     const kt__gguf_tensor *t = kt__gguf_find_tensor(r->gguf, name);
     int n_col = 3 * v->patch * v->patch;
     bool four = t && t->ne[0] == (uint64_t)v->patch && t->ne[1] == (uint64_t)v->patch &&
@@ -196,9 +254,34 @@ static void bind_embed(vision_reader *r) {
             "%s: tensor '%s' is missing, or is not %d filters of 3 x %d x %d in "
             "F32, F16 or BF16",
             kt__gguf_path(r->gguf), name, v->d_model, v->patch, v->patch);
-    if (r->status != KT_OK) return;
-    v->embed = (kt__weight){t->data, type, v->d_model, n_col, kt__type_row_bytes(type, n_col)};
+    if (r->status != KT_OK) return (kt__weight){0};
     v->weight_bytes += t->size;
+    return (kt__weight){t->data, type, v->d_model, n_col, kt__type_row_bytes(type, n_col)};
+}
+
+/* Filters of two frames of a film see the same picture twice: their sum sees it once. */
+static void bind_embed(vision_reader *r) {
+    kt__vision *v = r->v;
+    v->embed = filters_of(r, "v.patch_embd.weight");
+    if (!(v->family->has & KT__EYE_ANY_SIZE)) return;
+    kt__weight second = filters_of(r, "v.patch_embd.weight.1");
+    if (r->status != KT_OK) return;
+    int64_t n_col = v->embed.n_col;
+    size_t n = (size_t)v->d_model * (size_t)n_col;
+    float *sum = kt__arena_calloc(&v->arena, n, sizeof *sum);
+    float *row = kt__arena_calloc(&v->arena, (size_t)n_col, sizeof *row);
+    if (!sum || !row) {
+        r->status = kt__fail_nomem(r->err, "an encoder's filters", n * sizeof *sum);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)v->d_model; i++) {
+        float *to = sum + i * (size_t)n_col;
+        kt__dequantize_row(v->embed.type, v->embed.data + i * v->embed.row_bytes, n_col, to);
+        kt__dequantize_row(second.type, second.data + i * second.row_bytes, n_col, row);
+        for (int64_t k = 0; k < n_col; k++) to[k] += row[k];
+    }
+    v->embed = (kt__weight){(const uint8_t *)sum, KT__TYPE_F32, v->d_model, (int)n_col,
+                            (size_t)n_col * sizeof *sum};
 }
 
 static const char *name_in(char *out, size_t size, int layer, const char *part) {
@@ -220,8 +303,43 @@ static void bind_feed_forward(vision_reader *r, int i) {
     const char *down_bias = swapped ? "ffn_up.bias" : "ffn_down.bias";
     l->up = matrix_of(r, name_in(name, sizeof name, i, up), v->d_ff, v->d_model);
     l->down = matrix_of(r, name_in(name, sizeof name, i, down), v->d_model, v->d_ff);
+    name_in(name, sizeof name, i, "ffn_gate.weight");
+    if (kt__gguf_find_tensor(r->gguf, name)) {
+        l->gate = matrix_of(r, name, v->d_ff, v->d_model);
+        l->gate_bias = floats_of(r, name_in(name, sizeof name, i, "ffn_gate.bias"), v->d_ff, 1,
+                                 false);
+    }
     l->up_bias = floats_of(r, name_in(name, sizeof name, i, up_bias), v->d_ff, 1, false);
     l->down_bias = floats_of(r, name_in(name, sizeof name, i, down_bias), v->d_model, 1, false);
+}
+
+/* Queries, keys and values: three matrices, or one after the other in one. */
+static void bind_heads(vision_reader *r, int i) {
+    kt__vision_layer *l = &r->v->layers[i];
+    kt__weight *const to[] = {&l->q, &l->k, &l->v};
+    const float **const bias[] = {&l->q_bias, &l->k_bias, &l->v_bias};
+    static const char parts[] = "qkv";
+    int d = r->v->d_model;
+    char name[64], part[16];
+    name_in(name, sizeof name, i, "attn_qkv.weight");
+    if (kt__gguf_find_tensor(r->gguf, name)) {
+        kt__weight all = matrix_of(r, name, 3 * d, d);
+        const float *biases = floats_of(r, name_in(name, sizeof name, i, "attn_qkv.bias"), 3 * d, 1,
+                                        false);
+        for (int k = 0; k < 3 && r->status == KT_OK; k++) {
+            *to[k] = all;
+            to[k]->n_row = d;
+            to[k]->data += (size_t)k * (size_t)d * all.row_bytes;
+            *bias[k] = biases ? biases + (size_t)k * (size_t)d : NULL;
+        }
+        return;
+    }
+    for (int k = 0; k < 3; k++) {
+        snprintf(part, sizeof part, "attn_%c.weight", parts[k]);
+        *to[k] = matrix_of(r, name_in(name, sizeof name, i, part), d, d);
+        snprintf(part, sizeof part, "attn_%c.bias", parts[k]);
+        *bias[k] = floats_of(r, name_in(name, sizeof name, i, part), d, 1, false);
+    }
 }
 
 static void bind_layer(vision_reader *r, int i) {
@@ -230,24 +348,18 @@ static void bind_layer(vision_reader *r, int i) {
     char name[64];
     const struct {
         const char *part;
-        kt__weight *to;
-    } matrices[] = {{"attn_q.weight", &l->q},
-                    {"attn_k.weight", &l->k},
-                    {"attn_v.weight", &l->v},
-                    {"attn_out.weight", &l->out}};
-    const struct {
-        const char *part;
         const float **to;
         bool required;
-    } vectors[] = {{"ln1.weight", &l->norm[0], true},  {"ln1.bias", &l->norm_bias[0], false},
-                   {"ln2.weight", &l->norm[1], true},  {"ln2.bias", &l->norm_bias[1], false},
-                   {"attn_q.bias", &l->q_bias, false}, {"attn_k.bias", &l->k_bias, false},
-                   {"attn_v.bias", &l->v_bias, false}, {"attn_out.bias", &l->out_bias, false}};
-    for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
-        *matrices[k].to = matrix_of(r, name_in(name, sizeof name, i, matrices[k].part), d, d);
+    } vectors[] = {{"ln1.weight", &l->norm[0], true},
+                   {"ln1.bias", &l->norm_bias[0], false},
+                   {"ln2.weight", &l->norm[1], true},
+                   {"ln2.bias", &l->norm_bias[1], false},
+                   {"attn_out.bias", &l->out_bias, false}};
     for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++)
         *vectors[k].to = floats_of(r, name_in(name, sizeof name, i, vectors[k].part), d, 1,
                                    vectors[k].required);
+    bind_heads(r, i);
+    l->out = matrix_of(r, name_in(name, sizeof name, i, "attn_out.weight"), d, d);
     bind_feed_forward(r, i);
 }
 
@@ -269,19 +381,62 @@ static void bind_turned(vision_reader *r, const char *name) {
     v->weight_bytes += n_row * n_col * sizeof *to;
 }
 
+/* Two matrices of which the first is square. */
+static void bind_merger(vision_reader *r, const char *prefix, const char *first, const char *second,
+                        kt__vision_merger *m) {
+    int n = r->v->d_model * r->v->merge * r->v->merge, d_text = r->v->d_text;
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, first);
+    m->first = matrix_of(r, name, n, n);
+    snprintf(name, sizeof name, "%s.%s.bias", prefix, first);
+    m->first_bias = floats_of(r, name, n, 1, false);
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, second);
+    m->second = matrix_of(r, name, d_text, n);
+    snprintf(name, sizeof name, "%s.%s.bias", prefix, second);
+    m->second_bias = floats_of(r, name, d_text, 1, false);
+}
+
+static void bind_mergers(vision_reader *r) {
+    kt__vision *v = r->v;
+    int deep = 0, n = v->d_model * v->merge * v->merge;
+    char prefix[32], name[64];
+    v->mergers = kt__arena_calloc(&v->arena, (size_t)(1 + v->n_deep), sizeof *v->mergers);
+    if (!v->mergers) {
+        r->status = kt__fail_nomem(r->err, "an encoder's mergers", 0);
+        return;
+    }
+    bind_merger(r, "mm", "0", "2", &v->mergers[0]);
+    for (int i = 0; i < v->n_layer && deep < v->n_deep; i++) {
+        snprintf(prefix, sizeof prefix, "v.deepstack.%d", i);
+        snprintf(name, sizeof name, "%s.fc1.weight", prefix);
+        if (!kt__gguf_find_tensor(r->gguf, name)) continue;
+        kt__vision_merger *m = &v->mergers[++deep];
+        v->layers[i].deep = deep;
+        bind_merger(r, prefix, "fc1", "fc2", m);
+        snprintf(name, sizeof name, "%s.norm.weight", prefix);
+        m->norm = floats_of(r, name, n, 1, true);
+        snprintf(name, sizeof name, "%s.norm.bias", prefix);
+        m->norm_bias = floats_of(r, name, n, 1, false);
+    }
+}
+
 static kt_status bind_tensors(vision_reader *r) {
     kt__vision *v = r->v;
     v->layers = kt__arena_calloc(&v->arena, (size_t)v->n_layer, sizeof *v->layers);
     if (!v->layers) return kt__fail_nomem(r->err, "an encoder's layers", 0);
     bind_embed(r);
     v->embed_bias = floats_of(r, "v.patch_embd.bias", v->d_model, 1, false);
-    v->positions = floats_of(r, "v.position_embd.weight", v->d_model, v->n_patch, true);
+    if (v->family->has & KT__EYE_LEARNED || !(v->family->has & KT__EYE_ANY_SIZE))
+        v->positions = floats_of(r, "v.position_embd.weight", v->d_model, v->n_side * v->n_side,
+                                 true);
     for (int i = 0; i < v->n_layer; i++) bind_layer(r, i);
     v->end_norm = floats_of(r, "v.post_ln.weight", v->d_model, 1, true);
     v->end_norm_bias = floats_of(r, "v.post_ln.bias", v->d_model, 1, false);
     if (v->family->merge == KT__MERGE_AVERAGE) {
         v->merged_norm = floats_of(r, "mm.soft_emb_norm.weight", v->d_model, 1, true);
         bind_turned(r, "mm.input_projection.weight");
+    } else if (v->family->merge == KT__MERGE_TWICE) {
+        bind_mergers(r);
     } else {
         v->projection = matrix_of(r, "mm.model.fc.weight", v->d_text,
                                   v->d_model * v->merge * v->merge);

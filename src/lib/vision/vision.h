@@ -12,13 +12,36 @@
 #include "ops/ops.h"
 #include "picture/resample.h"
 
-typedef enum kt__vision_merge { KT__MERGE_SHUFFLE, KT__MERGE_AVERAGE } kt__vision_merge;
+/* How patches become rows: a square of them as one long row through a matrix; their mean; a square as one long row
+ * through two matrices. */
+typedef enum kt__vision_merge {
+    KT__MERGE_SHUFFLE,
+    KT__MERGE_AVERAGE,
+    KT__MERGE_TWICE
+} kt__vision_merge;
+
+typedef enum kt__vision_act { KT__SEER_GELU, KT__SEER_SILU, KT__SEER_QUICK_GELU } kt__vision_act;
+
+/* What else a family has. */
+enum {
+    KT__EYE_TILES =
+        1, /* the picture is cut into squares of the encoder's size, and shown as a whole besides */
+    KT__EYE_BOTH_WAYS = 2,   /* rows of one picture see each other in the text model */
+    KT__EYE_KEEPS_TOKEN = 4, /* rows are after the marker's token, not in its place */
+    KT__EYE_ANY_SIZE =
+        8, /* a picture keeps its form, of whole squares of patches; heads are rotated by line and
+                                column, and the text model's by the rows' */
+    KT__EYE_LEARNED = 16, /* learned positions are stretched over any size; else there are none */
+    KT__EYE_RMS = 32,     /* norms of squares alone */
+    KT__EYE_WINDOWS = 64  /* most layers see windows alone */
+};
 
 typedef struct kt__vision_family {
     const char *name;
     kt__vision_merge merge;
     kt__resample_filter filter;
-    bool tiles, both_ways, keeps_token;
+    unsigned has; /* KT__EYE_ */
+    int least_rows;
     const char *marker, *in_place;
 } kt__vision_family;
 
@@ -26,25 +49,42 @@ typedef struct kt__vision_layer {
     const float *norm[2],
         *norm_bias[2]; /* [d_model] before attention, and before the feed-forward */
     kt__weight q, k, v, out, up, down;
-    const float *q_bias, *k_bias, *v_bias, *out_bias, *up_bias, *down_bias; /* or NULL */
+    kt__weight gate; /* n_row 0: there is none */
+    const float *q_bias, *k_bias, *v_bias, *out_bias, *up_bias, *down_bias,
+        *gate_bias; /* or NULL */
+    int deep;       /* 1 and on: its output makes that part of the rows; 0: none */
 } kt__vision_layer;
+
+/* Rows out of long ones, [merge * merge * d_model]: second . gelu(first . norm(x)). */
+typedef struct kt__vision_merger {
+    const float *norm, *norm_bias; /* NULL: none here */
+    kt__weight first, second;
+    const float *first_bias, *second_bias;
+} kt__vision_merger;
 
 typedef struct kt__vision {
     const kt__vision_family *family;
-    int side, patch;     /* pixels of a tile's side, of a patch's */
-    int n_side, n_patch; /* patches of a tile's side, and in all */
-    int merge;           /* patches of a side that become one row together */
-    int n_rows;          /* that a tile gives the text model, of d_text floats */
-    int longest;         /* pixels: the longer side before it is cut into tiles */
+    int side, patch; /* pixels of a tile's side, of a patch's */
+    int n_side,
+        n_patch; /* patches of a tile's side, and in all; with KT__EYE_ANY_SIZE of learned positions, and at most */
+    int merge;                      /* patches of a side that become one row together */
+    int n_rows;                     /* that a tile gives the text model, at most */
+    int longest;                    /* pixels: the longer side before it is cut into tiles */
+    int64_t min_pixels, max_pixels; /* with KT__EYE_ANY_SIZE */
+    int window, full_every; /* squares of a window's side; every so many-th layer sees all */
     int n_layer, n_head, d_model, d_ff, d_text;
+    int n_deep,
+        d_row; /* parts of a row besides the first of d_text numbers, and what it has in all */
+    kt__vision_act act;
     float eps, mean[3], deviation[3];
     kt__weight embed;        /* [d_model][3 * patch * patch] */
     const float *embed_bias; /* or NULL */
-    const float *positions;  /* [n_patch][d_model] */
+    const float *positions;  /* [n_side * n_side][d_model], or NULL */
     kt__vision_layer *layers;
     const float *end_norm, *end_norm_bias;
-    const float *merged_norm; /* with KT__MERGE_AVERAGE: before the projection */
-    kt__weight projection;    /* [d_text][columns] */
+    const float *merged_norm;   /* with KT__MERGE_AVERAGE: before the projection */
+    kt__weight projection;      /* [d_text][columns] */
+    kt__vision_merger *mergers; /* with KT__MERGE_TWICE: [1 + n_deep], the last layer's first */
     kt__gguf *gguf;
     uint64_t weight_bytes;
     kt__arena arena;
