@@ -87,15 +87,21 @@ static void test_choice(void **state) {
                                        "big/m-F32-00001-of-00002.gguf",
                                        "big/m-F32-00002-of-00002.gguf",
                                        "m-Q6_K-00001-of-00002.gguf"};
-    assert_string_equal(choose(many, COUNT(many), NULL, NULL), "m-Q4_K_M.gguf");
-    assert_string_equal(choose(many, COUNT(many), NULL, "q8_0"), "m-Q8_0.gguf");
+    assert_string_equal(choose(many, COUNT(many), NULL, NULL), "m-Q4_K_M.gguf mmproj-m-f16.gguf");
+    assert_string_equal(choose(many, COUNT(many), NULL, "q8_0"), "m-Q8_0.gguf mmproj-m-f16.gguf");
     assert_string_equal(choose(many, COUNT(many), NULL, "F32"),
                         "big/m-F32-00001-of-00002.gguf big/m-F32-00002-of-00002.gguf");
     assert_string_equal(choose(many, COUNT(many), NULL, "q6_k"), "!"); /* half of it */
     assert_string_equal(choose(many, COUNT(many), NULL, "q5_k_m"), "!");
-    assert_string_equal(choose(many, COUNT(many), "m-Q8_0.gguf", NULL), "m-Q8_0.gguf");
+    assert_string_equal(choose(many, COUNT(many), "m-Q8_0.gguf", NULL),
+                        "m-Q8_0.gguf mmproj-m-f16.gguf");
     assert_string_equal(choose(many, COUNT(many), "mmproj-m-f16.gguf", NULL), "mmproj-m-f16.gguf");
     assert_string_equal(choose(many, COUNT(many), "README.md", NULL), "!");
+    static const char *const eyes[] = {"m.gguf", "mmproj-BF16.gguf", "mmproj-F32.gguf",
+                                       "x/mmproj-Q8_0.gguf", "mmproj-F16.gguf"};
+    assert_string_equal(choose(eyes, 5, NULL, NULL), "m.gguf mmproj-F16.gguf");
+    assert_string_equal(choose(eyes, 4, NULL, NULL), "m.gguf mmproj-BF16.gguf");
+    assert_string_equal(choose(eyes + 1, 2, NULL, NULL), "!");
     static const char *const two[] = {"a-Q8_0.gguf", "b-Q8_0.gguf"};
     assert_string_equal(choose(two, 2, NULL, NULL), "!");
     assert_string_equal(choose(two, 2, NULL, "q8_0"), "!");

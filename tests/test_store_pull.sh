@@ -79,6 +79,12 @@ cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-Q8_0.gguf"
 cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-imatrix.gguf"
 cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/imatrix_other.gguf"
 echo notes >"$dir/hub/Owner/Repo-GGUF/README.md"
+mkdir -p "$dir/hub/Owner/Sees/other"
+for tag in Q4_K_M Q8_0; do cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Sees/Eye-$tag.gguf"; done
+for name in mmproj-Eye-F32 mmproj-Eye-F16 other/mmproj-Eye-Q8_0; do cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Sees/$name.gguf"; done
+mkdir "$dir/hub/Owner/Blurred"
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Blurred/Eye-Q4_K_M.gguf"
+cp "$dir/hub/Owner/Garbage/garbage.gguf" "$dir/hub/Owner/Blurred/mmproj-Eye-F16.gguf"
 echo '{"library/tale:1b": "Owner/Repo-GGUF/Tale-Q4_K_M.gguf", "library/pieces:latest": "tensors"}' >"$dir/hub/registry.json"
 mkfifo "$dir/stdin"
 python3 "$source/tests/store/hub_server.py" "$dir/hub" "$dir/log" <"$dir/stdin" >"$dir/ports" 2>"$dir/hub.err" &
@@ -129,6 +135,25 @@ refused_keeps() { # another file of that name is not replaced
     grep -q 'not replaced' "$dir/err" && [ "$(cat "$f32")" = other ] || fail "not replaced"
 }
 refused_keeps
+again
+
+# the part that sees comes with the model, once for all models of its folder, and goes with the last of them
+sees=$models/Owner/Sees
+pull good Owner/Sees || fail "pull with an mmproj file"
+[ "$(cat "$dir/out")" = "$sees/Eye-Q4_K_M.gguf" ] || fail "the path of a model that sees"
+cmp -s "$sees/mmproj-Eye-F16.gguf" "$dir/hub/Owner/Sees/mmproj-Eye-F16.gguf" || fail "no mmproj file"
+[ "$(find "$sees" -name '*mmproj*.gguf' | wc -l)" = 1 ] || fail "several mmproj files"
+: >"$dir/log"
+pull good Owner/Sees:q8_0 || fail "a second model that sees"
+if grep -q 'mmproj.*bytes=[1-9]' "$dir/log"; then fail "the mmproj file was fetched again"; fi
+pull good Owner/Sees && grep -q 'there already' "$dir/err" || fail "a model that sees is there already"
+"$kentang" list >"$dir/out" 2>"$dir/err"
+if grep -q mmproj "$dir/out"; then fail "an mmproj file is listed as a model"; fi
+"$kentang" rm Owner/Sees:q8_0 2>"$dir/err" && [ -f "$sees/mmproj-Eye-F16.gguf" ] || fail "the mmproj file went too early"
+"$kentang" rm Owner/Sees 2>"$dir/err" && [ ! -e "$sees" ] || fail "the mmproj file stays"
+pull good Owner/Sees/mmproj-Eye-F32.gguf && [ "$(cat "$dir/out")" = "$sees/mmproj-Eye-F32.gguf" ] || fail "an mmproj file alone"
+refused 'not a GGUF|GGUF' good Owner/Blurred
+[ ! -e "$models/Owner/Blurred/Eye-Q4_K_M.gguf" ] || fail "a model whose mmproj file is garbage"
 again
 
 # what goes wrong on the way and is put right

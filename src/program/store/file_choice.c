@@ -36,6 +36,10 @@ bool kt__name_is_gguf(const char *name) {
     return ends_with(name, ".gguf");
 }
 
+bool kt__name_is_mmproj(const char *name) {
+    return kt__name_is_gguf(name) && strcasestr(kt__files_name(name), "mmproj");
+}
+
 static bool five_digit_number(const char *s, int *out) {
     *out = 0;
     for (int i = 0; i < 5; i++) {
@@ -85,7 +89,29 @@ static bool is_importance(const char *name) {
 /* A language model and not the picture part or the importance matrix next to it. */
 static bool is_model_file(const char *name) {
     const char *base = kt__files_name(name);
-    return kt__name_is_gguf(name) && !strcasestr(base, "mmproj") && !is_importance(base);
+    return kt__name_is_gguf(name) && !kt__name_is_mmproj(name) && !is_importance(base);
+}
+
+static int mmproj_rank(const char *name) {
+    static const char *const tags[] = {"q8_0", "f16", "bf16"};
+    int rank = 0, n = sizeof tags / sizeof *tags;
+    while (rank < n && !kt__name_has_tag(name, tags[rank])) rank++;
+    return rank;
+}
+
+static bool same_folder(const char *a, const char *b) {
+    ptrdiff_t n = kt__files_name(a) - a;
+    return n == kt__files_name(b) - b && !strncmp(a, b, (size_t)n);
+}
+
+/* Encoders are small, and lose by few bits: the first of the tags above. */
+static void choose_mmproj(const char *const *names, size_t n, const char *model, bool *chosen) {
+    size_t best = n;
+    for (size_t i = 0; i < n; i++) {
+        if (!kt__name_is_mmproj(names[i]) || !same_folder(names[i], model)) continue;
+        if (best == n || mmproj_rank(names[i]) < mmproj_rank(names[best])) best = i;
+    }
+    if (best < n && !kt__name_is_mmproj(model)) chosen[best] = true;
 }
 
 static kt_status choose_model(const char *const *names, size_t n, const char *first,
@@ -97,6 +123,7 @@ static kt_status choose_model(const char *const *names, size_t n, const char *fi
         chosen[i] = same_model(first, names[i]);
         found += chosen[i];
     }
+    choose_mmproj(names, n, first, chosen);
     if (found == n_parts) return KT_OK;
     return kt__fail(err, KT_E_FORMAT, "%.200s: %d of %d parts of \"%.100s\" are there", wish->what,
                     found, n_parts, first);

@@ -116,6 +116,32 @@ out:
     return status;
 }
 
+/* Whether the folder of the i-th file has one, of whichever version: it serves all models there. */
+static bool mmproj_is_there(const pull *p, size_t i) {
+    char path[MAX_PATH];
+    bool found = false;
+    const struct dirent *entry;
+    if (!final_path(p, i, path)) return false;
+    *strrchr(path, '/') = '\0';
+    DIR *dir = opendir(path);
+    while (dir && !found && (entry = readdir(dir))) found = kt__name_is_mmproj(entry->d_name);
+    if (dir) closedir(dir);
+    return found;
+}
+
+/* An mmproj file that comes with a model is not fetched where the model's folder has one. */
+static void leave_mmproj(pull *p) {
+    kt__offer *o = &p->offer;
+    size_t n = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        if (o->n > 1 && kt__name_is_mmproj(o->files[i].name) && mmproj_is_there(p, i))
+            kt__remote_free(&o->files[i]);
+        else
+            o->files[n++] = o->files[i];
+    }
+    o->n = n;
+}
+
 static void find_key(pull *p) {
     int part, n;
     size_t stem;
@@ -123,6 +149,7 @@ static void find_key(pull *p) {
         const kt__remote *r = &p->offer.files[i];
         bool is_config = !strcmp(r->name, "config.json");
         bool is_first = kt__name_is_gguf(r->name) &&
+                        (!kt__name_is_mmproj(r->name) || p->offer.n == 1) &&
                         (!kt__name_split(r->name, &part, &n, &stem) || part == 1);
         if (is_config || is_first) p->key = i;
         p->is_folder |= is_config;
@@ -340,13 +367,13 @@ static kt_status fetch_files(pull *p) {
 
 /* ---- the check ---- */
 
-static kt_status check_gguf(const pull *p) {
+static kt_status check_gguf(const pull *p, size_t i) {
     const kt__gguf_open_params params = {.use_mmap = true};
     kt__gguf *gguf = NULL;
     kt__str arch = {"", 0};
     char path[MAX_PATH];
     kt_status status;
-    (void)staged_path(p, p->key, path);
+    (void)staged_path(p, i, path);
     KT__TRY(kt__gguf_open(path, &params, &gguf, p->err));
     KT__TRY(kt__gguf_get_str(gguf, "general.architecture", true, &arch, p->err));
 out:
@@ -374,7 +401,9 @@ out:
 
 /* What was refused is not kept: the next run would find it complete. */
 static kt_status check_files(pull *p) {
-    kt_status status = p->is_folder ? check_folder(p) : check_gguf(p);
+    kt_status status = p->is_folder ? check_folder(p) : check_gguf(p, p->key);
+    for (size_t i = 0; i < p->offer.n && status == KT_OK; i++)
+        if (i != p->key && kt__name_is_mmproj(p->offer.files[i].name)) status = check_gguf(p, i);
     if (status == KT_E_FORMAT || status == KT_E_LIMIT || status == KT_E_TRUNCATED)
         (void)walk_unfinished(p->staging, true, 0);
     return status;
@@ -449,6 +478,7 @@ static kt_status pull_files(pull *p) {
     size_t n_present;
     kt_status status;
     KT__TRY(ask_offer(p));
+    leave_mmproj(p);
     find_key(p);
     describe_pull(p);
     KT__TRY(count_present(p, &n_present));

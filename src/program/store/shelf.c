@@ -115,8 +115,8 @@ static kt_status scan_entry(kt__shelf *s, const char *dir, const char *name, int
         return is_link || depth == MAX_DEPTH ? KT_OK : scan_folder(s, path, depth + 1, err);
     if (!S_ISREG(st.st_mode)) return KT_OK;
     note_folder_file(facts, name, &st);
-    bool listed = is_made_name(name) ||
-                  (kt__name_is_gguf(name) && (is_link || !is_part_of_set(name)));
+    bool listed = is_made_name(name) || (kt__name_is_gguf(name) && !kt__name_is_mmproj(name) &&
+                                         (is_link || !is_part_of_set(name)));
     return listed ? add_file(s, path, is_link, &st, err) : KT_OK;
 }
 
@@ -334,12 +334,38 @@ static void remove_empty(const kt__shelf *shelf, const char *path) {
     }
 }
 
+/* With the last model of a folder go the parts that see pictures, which are no model. */
+static kt_status remove_mmproj(const kt__shelf *shelf, const kt__shelf_model *model,
+                               kt_error *err) {
+    char path[MAX_PATH];
+    const struct dirent *entry;
+    struct stat st;
+    kt_status status = KT_OK;
+    int folder = (int)(kt__files_name(model->path) - model->path);
+    if (folder <= (int)strlen(shelf->root) + 1) return KT_OK; /* the root has models of all kinds */
+    for (size_t i = 0; i < shelf->n; i++) {
+        const kt__shelf_model *m = &shelf->models[i];
+        if (m == model || m->is_folder || kt__files_name(m->path) - m->path != folder) continue;
+        if (!strncmp(m->path, model->path, (size_t)folder)) return KT_OK;
+    }
+    snprintf(path, sizeof path, "%.*s", folder, model->path);
+    DIR *dir = opendir(path);
+    while (dir && status == KT_OK && (entry = readdir(dir))) {
+        snprintf(path, sizeof path, "%.*s%s", folder, model->path, entry->d_name);
+        if (kt__name_is_mmproj(entry->d_name) && lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+            status = remove_file(path, err);
+    }
+    if (dir) closedir(dir);
+    return status;
+}
+
 kt_status kt__shelf_remove(const kt__shelf *shelf, const kt__shelf_model *model, kt_error *err) {
     char origin[MAX_PATH];
     kt_status status = model->is_folder ? remove_folder(model, err) : remove_set(model, err);
     if (status != KT_OK) return status;
     kt__shelf_origin_path(model->path, model->is_folder, origin, sizeof origin);
     if (!model->is_link) (void)unlink(origin);
+    if (!model->is_link && !model->is_folder) KT__STEP(remove_mmproj(shelf, model, err));
     remove_empty(shelf, model->path);
     return KT_OK;
 }
