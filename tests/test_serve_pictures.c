@@ -56,7 +56,9 @@ static int setup(void **state) {
     encode_base64(data, fread(data, 1, sizeof data, file), base64);
     fclose(file);
     snprintf(command, sizeof command, "model=%s", model_path);
-    const char *settings[] = {command, "alias=m", NULL};
+    const char *settings[] = {command, "alias=m",
+                              "pictures.folder=" KT_SOURCE_DIR "/tests/pictures",
+                              "pictures.fetch=true", NULL};
     die_on(world_open(&w, &err, settings), &err);
     return 0;
 }
@@ -123,6 +125,68 @@ static void every_dialect_sees(void **state) {
     json_decref(first);
 }
 
+/* A picture that a tool returned is seen after its result. */
+static void tools_pictures_are_seen(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"/v1/messages",
+         "{\"max_tokens\":2," LIKELIEST
+         ",\"tools\":[{\"name\":\"look\",\"input_schema\":{\"type\":\"object\"}}],"
+         "\"messages\":[{\"role\":\"user\",\"content\":\"look\"},{\"role\":\"assistant\",\"content\":[{\"type\":"
+         "\"tool_use\",\"id\":\"c1\",\"name\":\"look\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":"
+         "\"tool_result\",\"tool_use_id\":\"c1\",\"content\":[{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+         "\"media_type\":\"image/png\",\"data\":\"%s\"}}]},{\"type\":\"text\",\"text\":\"and?\"}]}]}",
+         "usage.input_tokens"},
+        {"/v1/responses",
+         "{\"max_output_tokens\":2," LIKELIEST
+         ",\"input\":[{\"role\":\"user\",\"content\":\"look\"},{\"type\":"
+         "\"function_call\",\"call_id\":\"c1\",\"name\":\"look\",\"arguments\":\"{}\"},{\"type\":"
+         "\"function_call_output\",\"call_id\":\"c1\",\"output\":[{\"type\":\"input_image\",\"image_url\":"
+         "\"data:image/png;base64,%s\"}]}]}",
+         "usage.input_tokens"},
+        {"/v1/chat/completions",
+         "{\"max_tokens\":2," LIKELIEST
+         ",\"messages\":[{\"role\":\"user\",\"content\":\"look\"},{\"role\":"
+         "\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"look\","
+         "\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":[{\"type\":\"image_url\","
+         "\"image_url\":{\"url\":\"data:image/png;base64,%s\"}}]}]}",
+         "usage.prompt_tokens"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *v = send_picture(rows[i][0], rows[i][1], 200);
+        json_int_t n = json_integer_value(at(v, rows[i][2]));
+        if (n < 120) fail_msg("%s: %lld tokens", rows[i][0], (long long)n);
+        json_decref(v);
+    }
+}
+
+#define OF_URL(url)                                                              \
+    "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":" \
+    "\"image_url\",\"image_url\":{\"url\":\"" url "\"}}]}]}"
+
+static void files_of_one_folder_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *format;
+        int status;
+        const char *text;
+    } rows[] = {{OF_URL("file://chart.png"), 200, NULL},
+                {OF_URL("file://" KT_SOURCE_DIR "/tests/pictures/c%%68art.png"), 200, NULL},
+                {OF_URL("file://../vision_fixture.h"), 400, "no such file"},
+                {OF_URL("file:///etc/passwd"), 400, "no such file"},
+                {OF_URL("file://%%00"), 400, "no such file"},
+                {OF_URL("file://draw.py"), 400, "PNG, JPEG"},
+                {OF_URL("http://127.0.0.1:9/x.png"), 400, "address that is not public"},
+                {OF_URL("https://[::1]:9/x.png"), 400, "address that is not public"},
+                {OF_URL("ftp://127.0.0.1/x.png"), 400, "expected a data: URL"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *v = send_picture("/v1/chat/completions", rows[i].format, rows[i].status);
+        char *text = json_dumps(v, JSON_COMPACT);
+        if (rows[i].text && !strstr(text, rows[i].text)) fail_msg("%s", text);
+        free(text);
+        json_decref(v);
+    }
+}
+
 static void capabilities_say_so(void **state) {
     (void)state;
     reply *r = post(&w, "/api/show", "{\"model\":\"m\"}");
@@ -137,7 +201,7 @@ static void bad_pictures_are_refused(void **state) {
     } rows[] = {
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
          "\"http://10.0.0.1/x.png\"}}]}]}",
-         "messages[0].content[0]", "nothing is fetched"},
+         "messages[0].content[0]", "not public"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":\"data:image/"
          "png;base64,a*b\"}]}]}",
          "messages[0].content[0]", "base64 at its character 1"},
@@ -162,8 +226,8 @@ static void bad_pictures_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dialect_sees),
-        cmocka_unit_test(capabilities_say_so),
+        cmocka_unit_test(every_dialect_sees),           cmocka_unit_test(tools_pictures_are_seen),
+        cmocka_unit_test(files_of_one_folder_are_read), cmocka_unit_test(capabilities_say_so),
         cmocka_unit_test(bad_pictures_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

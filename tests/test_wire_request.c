@@ -479,11 +479,11 @@ static void test_paths_begin_with_the_prefix(void **state) {
     kt_error err;
     kt__wire_request *r;
     json_t *body = json_loads("{\"messages\":[{\"role\":\"x\",\"content\":\"\"}]}", 0, NULL);
-    assert_int_equal(kt__wire_read_value(KT__WIRE_CHAT, body, "body", defaults(), &r, &err),
+    assert_int_equal(kt__wire_read_value(KT__WIRE_CHAT, body, "body", defaults(), NULL, &r, &err),
                      KT_E_ARG);
     assert_string_equal(err.where, "body.messages[0].role");
     json_decref(body);
-    assert_int_equal(kt__wire_read_value(KT__WIRE_CHAT, NULL, "body", defaults(), &r, &err),
+    assert_int_equal(kt__wire_read_value(KT__WIRE_CHAT, NULL, "body", defaults(), NULL, &r, &err),
                      KT_E_ARG);
     assert_string_equal(err.where, "body");
 }

@@ -26,7 +26,10 @@ const drawReading = now => {
 
 const drawBody = (body, note) => {
   body.textContent = "";
-  if (note.role === "user") { body.textContent = visible(note.text); return; }
+  if (note.role === "user") {
+    body.append(...talk.picturesOf(note).map(src => make("img", { src, alt: t("picture") })), visible(note.text));
+    return;
+  }
   if (note.reasoning) {
     const text = make("div");
     render(text, note.reasoning);
@@ -88,7 +91,7 @@ const edit = note => {
   if (state.answer) return;
   const box = make("textarea", { value: note.text, rows: 4, ariaLabel: t("ask") });
   const form = make("form", { className: "editing" }, box, make("div", { className: "row" }, make("button", { className: "main", textContent: t("send") }), link(t("cancel"), draw)));
-  form.onsubmit = e => { e.preventDefault(); if (!state.answer && box.value.trim()) talk.say(box.value, { parent: note.parent, extra: note.extra }); };
+  form.onsubmit = e => { e.preventDefault(); if (!state.answer && (box.value.trim() || note.pictures?.length)) talk.say(box.value, { parent: note.parent, extra: note.extra, pictures: note.pictures }); };
   articleOf(note).replaceChildren(form);
   box.focus();
 };

@@ -1,36 +1,39 @@
-// The field for a message: attached texts, how many tokens it has, sending.
+// The field for a message: attached texts and pictures, how many tokens it has and how long they take, sending.
 import * as api from "./api.js";
+import { read } from "./attach.js";
 import * as talk from "./talk.js";
 import { $, make, tell } from "./dom.js";
-import { t } from "./lang.js";
+import { number, t } from "./lang.js";
 
 let files = [];
 
-const drawFiles = () => $("files").replaceChildren(...files.map((f, i) => make("span", {}, f.name,
-  make("button", { type: "button", className: "link", textContent: "×", ariaLabel: t("remove", { f: f.name }), onclick: () => { files.splice(i, 1); drawFiles(); } }))));
+const drawFiles = () => $("files").replaceChildren(...files.map((f, i) => make("span", {}, f.picture ? make("img", { src: f.picture, alt: "" }) : null, f.name,
+  make("button", { type: "button", className: "link", textContent: "×", ariaLabel: t("remove", { f: f.name }), onclick: () => { files.splice(i, 1); drawFiles(); count(); } }))));
 
 export const attach = async list => {
   for (const file of list) {
-    const text = file.size <= 1 << 20 ? await file.text() : "\0";
-    if (text.includes("\0") || text.includes("\ufffd")) tell(t("notText", { f: file.name })); else files.push({ name: file.name, text });
+    try { files.push(await read(file, model.sees())); } catch (e) { tell(e.message); }
   }
   $("attach").value = "";
   drawFiles();
+  count();
 };
 
 // A fence that the text does not contain.
 const fenced = f => { let fence = "```"; while (f.text.includes(fence)) fence += "`"; return `${f.name}\n${fence}\n${f.text}\n${fence}\n\n`; };
 
+const texts = () => files.filter(f => !f.picture).map(fenced).join("");
+
 const send = () => {
   const text = $("ask").value;
   if (talk.state.answer || (!text.trim() && !files.length)) return;
-  const whole = files.map(fenced).join("") + text;
+  const whole = texts() + text, pictures = files.filter(f => f.picture).map(f => f.picture);
   $("ask").value = "";
   files = [];
   drawFiles();
   grow();
   count();
-  talk.say(whole);
+  talk.say(whole, { pictures });
 };
 
 // As high as what is in it, up to a third of the page.
@@ -40,15 +43,17 @@ const grow = () => {
   box.style.height = `${Math.min(box.scrollHeight + 2, innerHeight / 3)}px`;
 };
 
-let counting = 0, model = () => undefined;
+let counting = 0, model = { chosen: () => undefined, sees: () => false, context: () => undefined };
 const count = () => {
   clearTimeout(counting);
-  const text = $("ask").value;
+  const text = texts() + $("ask").value, now = () => texts() + $("ask").value;
   if (!text) { $("count").textContent = ""; return; }
   counting = setTimeout(async () => {
     try {
-      const n = await api.tokens(text, model());
-      if ($("ask").value === text) $("count").textContent = t("tokens", { n });
+      const n = await api.tokens(text, model.chosen()), rate = talk.state.readingRate, room = model.context();
+      if (now() !== text) return;
+      const late = rate && n / rate >= 2 ? " · " + t("secondsToRead", { s: Math.round(n / rate) }) : "", over = room && n > room ? " · " + t("overRoom", { n: number(room) }) : "";
+      $("count").textContent = t("tokens", { n }) + late + over;
     } catch { $("count").textContent = ""; }
   }, 400);
 };

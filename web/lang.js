@@ -5,7 +5,7 @@ const WORDS = {
   skip: ["Go to the input", "Ke kotak tulis"], conversations: ["Conversations", "Percakapan"], conversation: ["Conversation", "Isi percakapan"],
   model: ["Model", "Model"], playground: ["Schemas and grammars", "Skema dan tata bahasa"], settings: ["Settings", "Pengaturan"], figures: ["How it runs", "Kinerja"],
   new: ["New conversation", "Percakapan baru"], search: ["Search conversations", "Cari percakapan"], import: ["Import", "Impor"], showFigures: ["Show figures", "Tampilkan angka"],
-  ask: ["Your message", "Pesanmu"], askHint: ["Write a message…", "Tulis pesan…"], attach: ["Attach text", "Lampirkan teks"], tools: ["Tools", "Alat"], stop: ["Stop", "Berhenti"], send: ["Send", "Kirim"],
+  ask: ["Your message", "Pesanmu"], askHint: ["Write a message…", "Tulis pesan…"], attach: ["Attach", "Lampirkan"], tools: ["Tools", "Alat"], stop: ["Stop", "Berhenti"], send: ["Send", "Kirim"],
   close: ["Close", "Tutup"], cancel: ["Cancel", "Batal"], undo: ["Undo", "Urungkan"], more: ["More", "Lainnya"], moreOf: ["More for “{title}”", "Lainnya untuk “{title}”"],
   you: ["You", "Kamu"], kentang: ["kentang", "kentang"],
   // the empty page
@@ -36,7 +36,12 @@ const WORDS = {
   tokens: ["{n} token|{n} tokens", "{n} token"], firstAfter: ["first token after {s}", "token pertama setelah {s}"], promptTokens: ["{n} prompt token|{n} prompt tokens", "{n} token prompt"],
   fromCache: ["({c} from cache)", "({c} dari tembolok)"], seedWas: ["seed {n}", "seed {n}"], withLearned: ["with what it learned, version {v}", "dengan yang dipelajari, versi {v}"], withFixes: ["with the fixes {l}", "dengan perbaikan {l}"],
   badKey: ["The server wants an API key, or does not know this one. Give it in the settings.", "Server meminta kunci API, atau tidak mengenal kunci ini. Isi di pengaturan."],
-  gone: ["The server cannot be reached. What was written is kept.", "Server tidak dapat dihubungi. Yang sudah tertulis tetap tersimpan."], notText: ["{f} is not a text, or is over 1 MB.", "{f} bukan teks, atau lebih dari 1 MB."],
+  gone: ["The server cannot be reached. What was written is kept.", "Server tidak dapat dihubungi. Yang sudah tertulis tetap tersimpan."], notText: ["{f} is no text that the page can read, or is over 4 MB.", "{f} bukan teks yang bisa dibaca halaman ini, atau lebih dari 4 MB."],
+  blind: ["This model sees no pictures, so {f} stays here. Models that see come with an mmproj file.", "Model ini tidak melihat gambar, jadi {f} tidak dikirim. Model yang bisa melihat disertai berkas mmproj."],
+  largePicture: ["{f} is over 32 MB.", "{f} lebih dari 32 MB."], noPicture: ["{f} is no picture that this browser can show.", "{f} bukan gambar yang bisa ditampilkan peramban ini."],
+  noPdf: ["The page does not read PDF files: on a terminal, kentang run --read {f} does.", "Halaman ini tidak membaca berkas PDF: di terminal, kentang run --read {f} bisa."],
+  picture: ["Picture", "Gambar"], unseen: ["(a picture, which this model cannot see)", "(gambar yang tidak bisa dilihat model ini)"],
+  secondsToRead: ["about {s} s to read", "sekitar {s} dtk untuk dibaca"], overRoom: ["more than the model remembers ({n})", "lebih dari yang diingat model ({n})"],
   notKept: ["This browser does not let the page keep conversations.", "Peramban ini tidak mengizinkan penyimpanan percakapan."], remove: ["Remove {f}", "Buang {f}"],
   // tools
   toolsHead: ["Tools that the model may call", "Alat yang boleh dipanggil model"], toolClock: ["Clock", "Jam"], toolCalculator: ["Calculator", "Kalkulator"], toolHere: ["in this page", "di halaman ini"], toolServer: ["of this server, asks first", "milik server ini, bertanya dulu"],

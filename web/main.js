@@ -17,6 +17,7 @@ import { t } from "./lang.js";
 
 let models = [];
 const chosen = () => $("model").value;
+const sees = () => !!models.find(m => m.id === chosen())?.capabilities?.includes("vision");
 const context = () => models.find(m => m.id === chosen())?.context_length;
 
 // What the empty page says of the model; drawn again only when something of it is new.
@@ -50,10 +51,10 @@ const begin = async () => {
 
 const startParts = () => {
   talk.begin({ draw: chat.draw, drawAnswer: chat.drawAnswer, changed: () => { kept.set("talk", talk.state.talk?.id ?? null); list.draw(); },
-    settings: () => ({ system: settings.system(), request: settings.request(chosen()), tools: settings.chosenTools() }) });
+    settings: () => ({ system: settings.system(), request: settings.request(chosen()), tools: settings.chosenTools(), sees: sees() }) });
   welcome.begin(({ text, extra, tools: names }) => talk.say(text, { extra, tools: names }));
   settings.start({ keyed: begin, changed: listModels, may: () => models, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
-  compose.start(chosen);
+  compose.start({ chosen, sees, context });
   list.start();
   play.start(() => settings.request(chosen()));
   math.whenReady(() => { if (!talk.state.answer) chat.draw(); });

@@ -33,28 +33,39 @@ const add = async (talk, notes, n) => {
   await store.saveTalk(talk);
 };
 
-const beginTalk = text => {
+const beginTalk = (text, pictures) => {
   turn++;
   const { system, tools: names } = hooks.settings();
-  state.talk = { id: store.fresh(), title: text.trim().split("\n")[0].slice(0, 60), at: Date.now(), system, tools: names, leaf: null };
+  state.talk = { id: store.fresh(), title: text.trim().split("\n")[0].slice(0, 60) || (pictures?.length ? t("picture") : ""), at: Date.now(), system, tools: names, leaf: null };
   state.notes = new Map();
 };
 
-// A user's message below `parent` (the leaf, or where an edited one begins a branch), and its answer. extra: of the request.
-export const say = async (text, { parent, extra, tools: names } = {}) => {
+// A user's message, with pictures as data URLs, below `parent` (the leaf, or where an edited one begins a branch), and its answer. extra: of the request.
+export const say = async (text, { parent, extra, tools: names, pictures } = {}) => {
   if (state.answer) return;
-  if (!state.talk) beginTalk(text);
+  if (!state.talk) beginTalk(text, pictures);
   const { talk, notes } = state;
   if (names) talk.tools = names;
-  const n = { ...note(talk, parent === undefined ? talk.leaf : parent, "user", text), extra };
+  const n = { ...note(talk, parent === undefined ? talk.leaf : parent, "user", text), extra, ...(pictures?.length ? { pictures } : {}) };
   await add(talk, notes, n);
   hooks.changed();
   await answer(n.id, talk, notes);
 };
 
+// Those that a message has; a file that was read in may have anything.
+export const picturesOf = n => (Array.isArray(n.pictures) ? n.pictures : []).filter(p => typeof p === "string" && /^data:image\/(png|jpeg|webp);base64,/.test(p));
+
+// A model that sees nothing is told that there was a picture.
+const contentOf = n => {
+  const pictures = picturesOf(n);
+  if (!pictures.length) return n.text;
+  if (!hooks.settings().sees) return [t("unseen"), n.text].filter(Boolean).join("\n");
+  return [...pictures.map(url => ({ type: "image_url", image_url: { url } })), ...(n.text ? [{ type: "text", text: n.text }] : [])];
+};
+
 const isEmpty = n => !n.text && !n.reasoning && !n.calls?.length;
 const messagesTo = (talk, notes, id) => [...(talk.system ? [{ role: "system", content: talk.system }] : []),
-  ...store.path(notes, id).filter(n => !isEmpty(n) || n.role === "user").flatMap(n => n.calls?.[0]?.id ? tools.messages(n) : [{ role: n.role, content: n.text }])];
+  ...store.path(notes, id).filter(n => !isEmpty(n) || n.role === "user").flatMap(n => n.calls?.[0]?.id ? tools.messages(n) : [{ role: n.role, content: contentOf(n) }])];
 
 export const answer = async (parent, talk = state.talk, notes = state.notes) => {
   if (state.answer) return;
@@ -181,6 +192,8 @@ const ended = async at => {
   const { talk, notes, note: n } = at;
   if (n.figures) {
     state.last = n.figures;
+    const fresh = n.figures.prompt - (n.figures.cached ?? 0);
+    if (fresh > 50 && n.figures.first > 0) state.readingRate = fresh / n.figures.first;
     state.recent = [n.figures, ...state.recent].slice(0, 5);
   }
   const calls = n.end === "tool_calls" && tools.open(n).length && await tools.runAllowed(n, talk, notes);

@@ -1,9 +1,9 @@
 // What a person does on the page, in a real browser. usage: node page.mjs KENTANG [PICTURES_DIR]
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { gzipSync } from "node:zlib";
+import { deflateRawSync, gzipSync } from "node:zlib";
 import assert from "node:assert/strict";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
@@ -36,6 +36,35 @@ const startHub = async () => {
   const child = spawn("python3", [path.join(source, "tests/store/hub_server.py"), folder, path.join(dir, "hub.log")], { stdio: ["pipe", "pipe", "inherit"] });
   const [port] = (await new Promise(done => child.stdout.once("data", d => done(String(d))))).split(" ");
   return { url: `http://127.0.0.1:${port}`, stop: () => child.kill() };
+};
+
+const chart = path.join(process.env.KT_SOURCE_DIR, "tests/pictures/chart.png");
+
+// The demo model with an encoder of random weights next to it: it sees, and says nothing of worth.
+const seeing = () => {
+  const make = path.join(process.env.KT_SOURCE_DIR, "tests/peer/vision_models.py"), folder = path.join(dir, "eye"), model = path.join(folder, "eye.gguf");
+  fs.mkdirSync(folder);
+  for (const args of [["text", "idefics3", demo, model], ["encoder", "idefics3", path.join(folder, "mmproj-eye.gguf"), String(demoWidth), "--layers", "1", "--side", "64", "--type", "f16"]])
+    execFileSync(fs.existsSync("/usr/bin/python3") ? "/usr/bin/python3" : "python3", [make, ...args]);
+  return model;
+};
+const demoWidth = (() => { const b = fs.readFileSync(demo), at = b.indexOf("llama.embedding_length"); return b.readUInt32LE(at + "llama.embedding_length".length + 4); })();
+
+// An archive of one deflated file.
+const zip = (name, text) => {
+  const data = Buffer.from(text), packed = deflateRawSync(data), n = Buffer.from(name), local = Buffer.alloc(30), entry = Buffer.alloc(46), end = Buffer.alloc(22);
+  for (const [b, at, signature] of [[local, 8, 0x04034b50], [entry, 10, 0x02014b50]]) {
+    b.writeUInt32LE(signature, 0);
+    b.writeUInt16LE(8, at);
+    b.writeUInt32LE(packed.length, at + 10);
+    b.writeUInt32LE(data.length, at + 14);
+    b.writeUInt16LE(n.length, at + 18);
+  }
+  end.writeUInt32LE(0x06054b50, 0);
+  end.writeUInt16LE(1, 10);
+  end.writeUInt32LE(46 + n.length, 12);
+  end.writeUInt32LE(30 + n.length + packed.length, 16);
+  return Buffer.concat([local, n, packed, entry, n, end]);
 };
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-lcd-text"] });
@@ -461,6 +490,61 @@ const tests = {
     await say(page, "What is this?");
     await done(page);
     assert.match((await bodies(page))[0], /a\.txt\n```\none `two`\n```/);
+    return page;
+  },
+  "documents go along as their text, and what cannot be read is said": async () => {
+    const page = await openPage(main.url);
+    await ready(page);
+    const docx = zip("word/document.xml", '<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>First</w:t></w:r><w:r><w:t xml:space="preserve"> line</w:t></w:r></w:p><w:p><w:r><w:t>Second</w:t></w:r></w:p></w:body></w:document>');
+    await page.setInputFiles("#attach", [{ name: "a.docx", mimeType: "application/x", buffer: docx }, { name: "b.html", mimeType: "text/html", buffer: Buffer.from("<title>t</title><script>bad()</script><h1>Head</h1><p>Body <b>bold</b></p>") }]);
+    await page.waitForFunction(() => document.querySelectorAll("#files span").length === 2);
+    await page.waitForFunction(() => /\d+ tokens/.test(document.querySelector("#count").textContent));
+    await page.setInputFiles("#attach", [{ name: "c.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.4") }]);
+    await page.waitForFunction(() => /kentang run --read c\.pdf/.test(document.querySelector("#notice").textContent));
+    await page.setInputFiles("#attach", [{ name: "d.png", mimeType: "image/png", buffer: fs.readFileSync(chart) }]);
+    await page.waitForFunction(() => /sees no pictures.*d\.png|d\.png stays here/.test(document.querySelector("#notice").textContent));
+    await say(page, "What is this?");
+    await done(page);
+    const [asked] = await bodies(page);
+    assert.match(asked, /a\.docx\n```\nFirst line\nSecond\n```/);
+    assert.match(asked, /b\.html\n```\nHead\nBody bold\n```/);
+    return page;
+  },
+  "a picture is attached, pasted and dropped, shown, and sent to a model that sees": async () => {
+    const server = await startServer(["-m", seeing(), "--set", "alias=eye"]);
+    const page = await openPage(server.url);
+    const sent = [];
+    page.on("request", r => { if (r.url().endsWith("/v1/chat/completions")) sent.push(JSON.parse(r.postData())); });
+    await ready(page);
+    await page.setInputFiles("#attach", chart);
+    await page.waitForSelector("#files img");
+    const give = (kind, target) => page.evaluate(async ([on, where, bytes]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(bytes)], "given.png", { type: "image/png" }));
+      const e = on === "paste" ? new ClipboardEvent("paste", { clipboardData: data, cancelable: true, bubbles: true }) : new DragEvent("drop", { dataTransfer: data, cancelable: true, bubbles: true });
+      document.querySelector(where).dispatchEvent(e);
+    }, [kind, target, [...fs.readFileSync(chart)]]);
+    await give("paste", "#ask");
+    await page.waitForFunction(() => document.querySelectorAll("#files img").length === 2);
+    await give("drop", "main");
+    await page.waitForFunction(() => document.querySelectorAll("#files img").length === 3);
+    for (let i = 0; i < 2; i++) await page.locator("#files button").first().click();
+    await picture(page, "page-picture.png");
+    await say(page, "What does it show?");
+    await done(page);
+    const asked = async n => { for (let i = 0; i < 100 && sent.length < n; i++) await page.waitForTimeout(50); return sent[n - 1]; };
+    const parts = (await asked(1)).messages.at(-1).content;
+    assert.deepEqual(parts.map(p => p.type), ["image_url", "text"]);
+    assert.equal(parts[0].image_url.url, "data:image/png;base64," + fs.readFileSync(chart).toString("base64"));
+    assert.equal(await page.locator("article.user img").count(), 1);
+    assert.ok(await page.locator("article.user img").evaluate(i => i.naturalWidth === 160));
+    assert.equal(await page.locator(".end.bad").count(), 0, await page.textContent("#log"));
+    await page.reload();
+    await page.waitForSelector("article.user img");
+    await say(page, "And what else?"); // the picture goes along with what follows
+    await done(page);
+    assert.equal((await asked(2)).messages[0].content[0].type, "image_url");
+    await server.stop();
     return page;
   },
   "conversations are found, renamed, deleted with a way back, exported and imported": async () => {

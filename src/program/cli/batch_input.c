@@ -143,7 +143,7 @@ static kt_status parse_openai(const json_t *object, uint64_t number,
         return kt__fail_at(&out->err, KT_E_ARG, "method", UINT64_MAX, "method: expected \"POST\"");
     }
     KT__TRY(form_of(json_object_get(object, "url"), &form, &out->err));
-    KT__TRY(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults,
+    KT__TRY(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults, NULL,
                                 &out->request, &out->err));
     if (out->request->echo)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.echo", UINT64_MAX,
@@ -171,7 +171,8 @@ static kt_status parse_native(const json_t *object, uint64_t number,
     } else {
         KT__TRY(number_as_id(out, number));
     }
-    KT__TRY(kt__wire_read_value(KT__WIRE_NATIVE, object, NULL, defaults, &out->request, &out->err));
+    KT__TRY(kt__wire_read_value(KT__WIRE_NATIVE, object, NULL, defaults, NULL, &out->request,
+                                &out->err));
 out:
     return status;
 }

@@ -19,6 +19,7 @@
 #include "mcp/child.h"
 #include "mcp/rpc.h"
 #include "mcp/versions.h"
+#include "net/address.h"
 #include "net/curl_lib.h"
 
 enum { CHUNK_BYTES = 64 << 10, ASIDE_BYTES = 600, LOOK_MS = 100 };
@@ -211,50 +212,9 @@ static http_link *http_of(kt__mcp_link *link) {
 
 /* ---- addresses ---- */
 
-static bool is_loopback4(uint32_t a) {
-    return a >> 24 == 127;
-}
-
-/* RFC 6890: what is not for the whole internet. */
-static bool is_public4(uint32_t a) {
-    static const struct {
-        uint32_t base;
-        int bits;
-    } not_public[] = {{0x00000000, 8},  {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8},
-                      {0xa9fe0000, 16}, {0xac100000, 12}, {0xc0000000, 24}, {0xc0a80000, 16},
-                      {0xc6120000, 15}, {0xe0000000, 4},  {0xf0000000, 4}};
-    for (size_t i = 0; i < sizeof not_public / sizeof not_public[0]; i++) {
-        if (a >> (32 - not_public[i].bits) == not_public[i].base >> (32 - not_public[i].bits))
-            return false;
-    }
-    return true;
-}
-
-static uint32_t tail4(const struct in6_addr *a) {
-    const uint8_t *b = a->s6_addr + 12;
-    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
-/* Global unicast alone, and not what carries another address inside (6to4, Teredo, NAT64). */
-static bool is_public6(const struct in6_addr *a) {
-    const uint8_t *b = a->s6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(a)) return is_public4(tail4(a));
-    bool carries = (b[0] == 0x20 && b[1] == 0x02) ||
-                   (b[0] == 0x20 && b[1] == 0x01 && !b[2] && !b[3]);
-    return (b[0] & 0xe0) == 0x20 && !carries;
-}
-
 static bool may_connect(const http_link *h, const struct sockaddr *to) {
-    const struct in6_addr *six = to->sa_family == AF_INET6
-                                     ? &((const struct sockaddr_in6 *)(const void *)to)->sin6_addr
-                                     : NULL;
-    uint32_t four = to->sa_family == AF_INET
-                        ? ntohl(((const struct sockaddr_in *)(const void *)to)->sin_addr.s_addr)
-                        : 0;
-    if (!six && to->sa_family != AF_INET) return false;
-    if (h->local) return six ? IN6_IS_ADDR_LOOPBACK(six) : is_loopback4(four);
-    if (h->config->private_net) return true;
-    return six ? is_public6(six) : is_public4(four);
+    if (h->local) return kt__address_is_loopback(to);
+    return h->config->private_net || kt__address_is_public(to);
 }
 
 /* What the name was resolved to is looked at here, so that a name cannot mean one thing when it is

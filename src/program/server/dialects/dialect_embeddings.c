@@ -154,7 +154,7 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     if (!read_pooling(pooling, &job->request.wire->req.pooling))
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX,
                            "pooling: expected model, mean, last or cls");
-    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err};
+    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err, NULL};
     kt_status status = kt__wire_read_adapters(&reader, job->request.json);
     if (status != KT_OK) return status;
     in->base64 = format && !strcmp(format, "base64");

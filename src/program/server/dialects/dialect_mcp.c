@@ -133,7 +133,7 @@ static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
     job->request.wire->req = kt__config_request(job->request.settings->config);
     job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->request.wire->req.pooling = KT_POOLING_MODEL;
-    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err};
+    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err, NULL};
     KT__STEP(read_embedding_inputs(job, json_object_get(args, "input"), err));
     KT__STEP(kt__wire_read_adapters(&reader, args));
     KT__STEP(kt__job_use_model(job, json_string_value(json_object_get(args, "model")), err));

@@ -342,7 +342,7 @@ static kt_status read_conversation(kt__job *job, kt_error *err) {
         {"response_format.json_schema", "output_config.format"},
         {"response_format", "output_config.format"},
         {NULL, NULL}};
-    const kt__wire_reader r = {NULL, &job->arena, NULL, err};
+    const kt__wire_reader r = {NULL, &job->arena, NULL, err, NULL};
     json_t *body = json_object();
     kt_status status;
     if (!body) return kt__fail_nomem(err, "a request", 0);

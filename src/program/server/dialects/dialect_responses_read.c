@@ -605,7 +605,7 @@ kt_status kt__responses_read(kt__job *job, kt_error *err) {
                                                  {"max_tokens", "max_output_tokens"},
                                                  {"messages", "input"},
                                                  {NULL, NULL}};
-    const kt__wire_reader r = {NULL, &job->arena, NULL, err};
+    const kt__wire_reader r = {NULL, &job->arena, NULL, err, NULL};
     kt__responses_asked *asked = kt__arena_calloc(&job->arena, 1, sizeof *asked);
     json_t *body = NULL;
     kt_status status;

@@ -352,15 +352,26 @@ static bool add_words(json_t *body, const json_t *words) {
     return whole;
 }
 
-/* defaults: what holds for the numbers that the request leaves out. */
-static kt_status apply_made(kt__job *job, kt_request_params *defaults, kt_error *err) {
+/* The model that the request names; NULL: a name of none is refused when the model is used. */
+static kt__served *named_model(const kt__job *job) {
     const char *name = json_string_value(json_object_get(job->request.json, "model"));
     kt__served *served;
-    kt_error ignored; /* a name of none is refused when the model is used */
+    kt_error ignored;
     kt_status found = job->dialect->exact_names
                           ? kt__models_find(job->shared->models, name, &served, &ignored)
                           : kt__models_find_for(job->shared->models, name, &served, &ignored);
-    if (found != KT_OK || !kt__served_request(served, defaults)) return KT_OK;
+    return found == KT_OK ? served : NULL;
+}
+
+static bool sees_pictures(const kt__job *job) {
+    kt__served *served = named_model(job);
+    return served && kt__served_sees(served);
+}
+
+/* defaults: what holds for the numbers that the request leaves out. */
+static kt_status apply_made(kt__job *job, kt_request_params *defaults, kt_error *err) {
+    kt__served *served = named_model(job);
+    if (!served || !kt__served_request(served, defaults)) return KT_OK;
     char *text = kt__served_words(served);
     json_t *words = text ? json_loads(text, 0, NULL) : NULL;
     bool whole = words && add_words(job->request.json, words);
@@ -374,8 +385,13 @@ static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt_request_params defaults = kt__config_request(job->request.settings->config);
     KT__STEP(kt__job_parse(job, err));
     KT__STEP(apply_made(job, &defaults, err));
-    KT__STEP(
-        kt__wire_read_value(form, job->request.json, NULL, &defaults, &job->request.wire, err));
+    const kt__config *config = job->request.settings->config;
+    const kt__wire_eyes eyes = {.sees = sees_pictures(job),
+                                .folder = config->pictures_folder,
+                                .fetch = config->pictures_fetch,
+                                .private_net = config->pictures_private};
+    KT__STEP(kt__wire_read_value(form, job->request.json, NULL, &defaults, &eyes,
+                                 &job->request.wire, err));
     return apply_limits(job, err);
 }
 

@@ -96,16 +96,26 @@ typedef struct kt__wire_request {
     kt__arena arena;
 } kt__wire_request;
 
+/* Pictures of a request that are not in its body, and who looks at those that tools return. */
+typedef struct kt__wire_eyes {
+    bool sees;          /* the model: pictures that tools return go to it */
+    const char *folder; /* file:// URLs below it are read; NULL or "": none */
+    bool fetch;         /* http and https URLs are fetched, */
+    bool private_net;   /* from addresses that are not public as well */
+} kt__wire_eyes;
+
 /* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL:
  * kt_request_params_default. What it points to must outlive the request. Only the shape is checked
  * here; the sampler checks the ranges of its numbers again, the engine the token ids. */
 kt_status KT_CHECKED kt__wire_read(kt__wire_form form, const char *json, size_t len,
                                    const kt_request_params *defaults, kt__wire_request **out,
                                    kt_error *err);
-/* The same from a parsed object; prefix (or NULL) begins the paths in errors: "body". */
+/* The same from a parsed object; prefix (or NULL) begins the paths in errors: "body". eyes NULL: pictures are read of
+ * the body alone, and tools' are not. */
 kt_status KT_CHECKED kt__wire_read_value(kt__wire_form form, const struct json_t *body,
                                          const char *prefix, const kt_request_params *defaults,
-                                         kt__wire_request **out, kt_error *err);
+                                         const kt__wire_eyes *eyes, kt__wire_request **out,
+                                         kt_error *err);
 void kt__wire_request_free(kt__wire_request *request);
 /* Puts prompt `index` of request into `to`. */
 void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request_params *to);

@@ -227,14 +227,14 @@ kt_status kt__wire_read_calling(const kt__wire_reader *r, const json_t *body) {
 /* By one of the names that clients have for it: DeepSeek's, vLLM's, Ollama's. */
 static const char *const reasoning_names[] = {"reasoning_content", "reasoning", "thinking"};
 
-static bool has_more(const json_t *message) {
+static bool has_more(const kt__wire_reader *r, const json_t *message) {
     static const char *const names[] = {"tool_calls", "function_call", "tool_call_id", "tool_name"};
     bool more = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const json_t *v = kt__wire_member(message, names[i]);
         more |= v && !kt__wire_is_empty(v);
     }
-    more |= kt__wire_has_pictures(message);
+    more |= kt__wire_has_pictures(message) || kt__wire_count_returned(r, message) > 0;
     for (size_t i = 0; i < sizeof reasoning_names / sizeof reasoning_names[0]; i++)
         more |= json_is_string(kt__wire_member(message, reasoning_names[i]));
     return more;
@@ -368,17 +368,29 @@ static kt_status add_thoughts(const kt__wire_reader *r, const json_t *from, json
 typedef struct turns {
     json_t *list, *calls;
     size_t n_answered;
+    size_t n_returned; /* pictures of the last results, which the user shows */
 } turns;
+
+static kt_status show_returned(const kt__wire_reader *r, turns *t) {
+    json_t *nothing = json_object();
+    json_t *parts = kt__wire_picture_parts(nothing, t->n_returned);
+    json_decref(nothing);
+    t->n_returned = 0;
+    json_t *made = json_pack("{s:s,s:o}", "role", "user", "content", parts);
+    return json_array_append_new(t->list, made) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+}
 
 static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *message,
                           const kt__wire_place *at, const json_t *from) {
-    json_t *made = from && kt__wire_has_pictures(from)
+    bool of_tool = !strcmp(message->role, "tool"), of_user = !strcmp(message->role, "user");
+    if (t->n_returned && !of_tool && !of_user) KT__STEP(show_returned(r, t));
+    json_t *made = from && of_user && (kt__wire_has_pictures(from) || t->n_returned)
                        ? json_pack("{s:s,s:o}", "role", message->role, "content",
-                                   kt__wire_picture_parts(from))
+                                   kt__wire_picture_parts(from, t->n_returned))
                        : json_pack("{s:s,s:s}", "role", message->role, "content", message->content);
     if (json_array_append_new(t->list, made) != 0) return kt__wire_fail_nomem(r);
-    if (!strcmp(message->role, "tool"))
-        return add_result(r, at, from, made, t->calls, t->n_answered++);
+    t->n_returned = of_tool ? t->n_returned + kt__wire_count_returned(r, from) : 0;
+    if (of_tool) return add_result(r, at, from, made, t->calls, t->n_answered++);
     if (strcmp(message->role, "assistant") != 0) return KT_OK;
     t->calls = NULL;
     t->n_answered = 0;
@@ -386,12 +398,18 @@ static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *
     return status == KT_OK ? add_thoughts(r, from, made) : status;
 }
 
+static kt_status end_turns(const kt__wire_reader *r, turns *t) {
+    kt_request_params *req = &r->request->req;
+    if (t->n_returned) KT__STEP(show_returned(r, t));
+    return keep_json(r, t->list, &req->chat_json, &req->chat_json_len);
+}
+
 kt_status kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
                               const json_t *list) {
     kt_request_params *req = &r->request->req;
     size_t n = json_array_size(list), first = req->n_messages - n;
     bool more = false;
-    for (size_t i = 0; i < n && !more; i++) more = has_more(json_array_get(list, i));
+    for (size_t i = 0; i < n && !more; i++) more = has_more(r, json_array_get(list, i));
     if (!more) return KT_OK;
     turns t = {.list = json_array()};
     kt_status status = t.list ? KT_OK : kt__wire_fail_nomem(r);
@@ -400,7 +418,7 @@ kt_status kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at
         const json_t *from = i < first ? NULL : json_array_get(list, i - first);
         status = add_turn(r, &t, &req->messages[i], &here, from);
     }
-    if (status == KT_OK) status = keep_json(r, t.list, &req->chat_json, &req->chat_json_len);
+    if (status == KT_OK) status = end_turns(r, &t);
     json_decref(t.list);
     req->messages = NULL;
     req->n_messages = 0;

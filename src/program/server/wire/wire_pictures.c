@@ -1,11 +1,22 @@
 /* Pictures in a request: what OpenAI's, Anthropic's, Responses' and Ollama's bodies say of one, to the bytes of its
  * file. Whether the model sees is known when the request is submitted, and said in the words of its place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/files.h"
+#include "net/get.h"
 #include "wire/wire_value.h"
+
+enum { MOST_BYTES = 64 << 20, FETCH_S = 20 };
 
 bool kt__wire_is_picture(const char *type) {
     return !strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image");
@@ -31,17 +42,12 @@ static kt__wire_picture *next_picture(const kt__wire_reader *r) {
     return &q->picture_places[q->n_pictures];
 }
 
-/* place: of an error in the picture, or of one for there being any, with its text. */
-static kt_status add_file(const kt__wire_reader *r, const kt__wire_place *at,
-                          const kt__wire_place *any_at, const char *any, const char *base64,
-                          size_t len) {
+/* data[n] in the arena; place: of an error in the picture, or of one for there being any, with its text. */
+static kt_status add_bytes(const kt__wire_reader *r, const kt__wire_place *at,
+                           const kt__wire_place *any_at, const char *any, const char *data,
+                           size_t n) {
     kt__wire_picture *p = next_picture(r);
-    char *data = kt__arena_alloc(r->arena, len / 4 * 3 + 3);
-    size_t bad;
-    if (!p || !data) return kt__wire_fail_nomem(r);
-    size_t n = kt__base64_decode(base64, len, data, &bad);
-    if (bad != SIZE_MAX)
-        return kt__wire_fail_at(r, KT_E_ARG, at, "is not base64 at its character %zu", bad);
+    if (!p) return kt__wire_fail_nomem(r);
     *p = (kt__wire_picture){kt__wire_path(r, at), kt__wire_path(r, any_at),
                             kt__arena_strndup(r->arena, any, strlen(any))};
     if (!p->at || !p->any_at || !p->any) return kt__wire_fail_nomem(r);
@@ -50,15 +56,118 @@ static kt_status add_file(const kt__wire_reader *r, const kt__wire_place *at,
     return KT_OK;
 }
 
-/* data:image/png;base64,... */
+static kt_status add_file(const kt__wire_reader *r, const kt__wire_place *at,
+                          const kt__wire_place *any_at, const char *any, const char *base64,
+                          size_t len) {
+    char *data = kt__arena_alloc(r->arena, len / 4 * 3 + 3);
+    size_t bad;
+    if (!data) return kt__wire_fail_nomem(r);
+    size_t n = kt__base64_decode(base64, len, data, &bad);
+    if (bad != SIZE_MAX)
+        return kt__wire_fail_at(r, KT_E_ARG, at, "is not base64 at its character %zu", bad);
+    return add_bytes(r, at, any_at, any, data, n);
+}
+
+/* ---- URLs ---- */
+
+/* A path of a URL without its %XX; false: too long, or with a NUL. */
+static bool decode_path(const char *text, char out[PATH_MAX]) {
+    size_t n = 0;
+    for (; *text && n < PATH_MAX - 1; text++) {
+        unsigned byte = (unsigned char)*text;
+        if (byte == '%') {
+            char two[3] = {text[1], text[1] ? text[2] : '\0', '\0'}, *end;
+            byte = (unsigned)strtoul(two, &end, 16);
+            if (end != two + 2 || byte == 0) return false;
+            text += 2;
+        }
+        out[n++] = (char)byte;
+    }
+    out[n] = '\0';
+    return !*text;
+}
+
+/* The place of a file:// URL below the folder, links resolved; false: elsewhere, or there is none. */
+static bool path_below(const char *folder, const char *url, char out[PATH_MAX]) {
+    char path[PATH_MAX], root[PATH_MAX], whole[2 * PATH_MAX];
+    if (!decode_path(url + strlen("file://"), path) || !realpath(folder, root)) return false;
+    bool absolute = kt__files_is_absolute(path);
+    snprintf(whole, sizeof whole, "%s%s%s", absolute ? "" : root, absolute ? "" : "/", path);
+    size_t n = strlen(root);
+    return realpath(whole, out) && !strncmp(out, root, n) && (out[n] == '/' || !strcmp(root, "/"));
+}
+
+static kt_status read_bytes(const kt__wire_reader *r, const kt__wire_place *at, const char *path,
+                            char **data, size_t *n) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool whole = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    kt_status status = KT_OK;
+    if (!whole)
+        status = kt__wire_fail_at(r, KT_E_ARG, at, "the picture's file cannot be read");
+    else if (st.st_size > MOST_BYTES)
+        status = kt__wire_fail_at(r, KT_E_LIMIT, at, "a file of more than %d MB", MOST_BYTES >> 20);
+    else if (!(*data = kt__arena_alloc(r->arena, (size_t)st.st_size + 1)))
+        status = kt__wire_fail_nomem(r);
+    for (*n = 0; status == KT_OK && *n < (size_t)st.st_size;) {
+        ssize_t got = read(fd, *data + *n, (size_t)st.st_size - *n);
+        if (got <= 0) break;
+        *n += (size_t)got;
+    }
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+static kt_status add_local(const kt__wire_reader *r, const kt__wire_place *at,
+                           const kt__wire_place *type_at, const char *any, const char *url) {
+    const char *folder = r->eyes ? r->eyes->folder : NULL;
+    char path[PATH_MAX], *data = NULL;
+    size_t n = 0;
+    if (!folder || !*folder)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
+                                "files of this machine are not read: `pictures.folder` names a "
+                                "folder whose files are");
+    if (!path_below(folder, url, path))
+        return kt__wire_fail_at(r, KT_E_ARG, at, "there is no such file in the folder of pictures");
+    KT__STEP(read_bytes(r, at, path, &data, &n));
+    return add_bytes(r, at, type_at, any, data, n);
+}
+
+static kt_status add_fetched(const kt__wire_reader *r, const kt__wire_place *at,
+                             const kt__wire_place *type_at, const char *any, const char *url) {
+    const kt__get_params params = {"a picture's address", MOST_BYTES, FETCH_S,
+                                   r->eyes && r->eyes->private_net};
+    kt__buf out;
+    kt_error why;
+    if (!r->eyes || !r->eyes->fetch)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
+                                "nothing is fetched here: send the picture itself, as "
+                                "data:image/png;base64,..., or set `pictures.fetch`");
+    kt_status status = kt__net_get(url, &params, &out, &why);
+    char *data = status == KT_OK ? kt__arena_strndup(r->arena, out.data ? out.data : "", out.len)
+                                 : NULL;
+    if (status != KT_OK)
+        status = kt__wire_fail_at(r,
+                                  status == KT_E_LIMIT || status == KT_E_NOMEM ? status : KT_E_ARG,
+                                  at, "%.300s", why.message);
+    else
+        status = data ? add_bytes(r, at, type_at, any, data, out.len) : kt__wire_fail_nomem(r);
+    kt__buf_free(&out);
+    return status;
+}
+
+/* data:image/png;base64,..., or where the configuration lets it another place. */
 static kt_status add_url(const kt__wire_reader *r, const kt__wire_place *at,
                          const kt__wire_place *type_at, const char *any, const json_t *url) {
     const char *text = json_string_value(url);
     const char *data = strstr(text, ";base64,");
+    if (!strncasecmp(text, "file://", 7)) return add_local(r, at, type_at, any, text);
+    if (!strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8))
+        return add_fetched(r, at, type_at, any, text);
     if (strncmp(text, "data:", 5) != 0 || !data)
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
-                                "only a data: URL with the picture in base64 is read: "
-                                "data:image/png;base64,...; nothing is fetched");
+                                "expected a data: URL with the picture in base64: "
+                                "data:image/png;base64,...");
     data += strlen(";base64,");
     return add_file(r, at, type_at, any, data, json_string_length(url) - (size_t)(data - text));
 }
@@ -120,12 +229,27 @@ bool kt__wire_has_pictures(const json_t *message) {
     return any;
 }
 
-json_t *kt__wire_picture_parts(const json_t *message) {
+static bool is_picture_part(const json_t *part) {
+    const char *type = json_string_value(json_object_get(part, "type"));
+    return type && kt__wire_is_picture(type);
+}
+
+size_t kt__wire_count_returned(const kt__wire_reader *r, const json_t *message) {
+    const json_t *content = kt__wire_member(message, "content");
+    const char *role = json_string_value(kt__wire_member(message, "role"));
+    size_t n = 0;
+    if (!r->eyes || !r->eyes->sees || !role || strcmp(role, "tool") != 0) return 0;
+    for (size_t i = 0; json_is_array(content) && i < json_array_size(content); i++)
+        n += is_picture_part(json_array_get(content, i));
+    return n;
+}
+
+json_t *kt__wire_picture_parts(const json_t *message, size_t n_returned) {
     const json_t *images = kt__wire_member(message, "images"),
                  *content = kt__wire_member(message, "content");
     json_t *parts = json_array();
     int rc = parts ? 0 : -1;
-    for (size_t i = 0; i < json_array_size(images) && rc == 0; i++)
+    for (size_t i = 0; i < json_array_size(images) + n_returned && rc == 0; i++)
         rc = json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
     if (json_is_string(content) && rc == 0)
         rc = json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", content));

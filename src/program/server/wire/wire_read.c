@@ -29,8 +29,8 @@ static kt_status read_body(const kt__wire_reader *r, const json_t *body) {
 }
 
 kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char *prefix,
-                              const kt_request_params *defaults, kt__wire_request **out,
-                              kt_error *err) {
+                              const kt_request_params *defaults, const kt__wire_eyes *eyes,
+                              kt__wire_request **out, kt_error *err) {
     *out = NULL;
     kt__error_clear(err);
     if (!json_is_object(body)) {
@@ -47,7 +47,7 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     request->prefill = request->req.chat_flags & KT_CHAT_CONTINUE;
     request->req.chat_flags &= ~(unsigned)KT_CHAT_CONTINUE;
     request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
-    const kt__wire_reader r = {request, &request->arena, prefix, err};
+    const kt__wire_reader r = {request, &request->arena, prefix, err, eyes};
     kt_status status = read_body(&r, body);
     if (status == KT_OK) {
         *out = request;
@@ -69,7 +69,7 @@ kt_status kt__wire_read(kt__wire_form form, const char *json, size_t len,
     *out = NULL;
     kt_status status = kt__wire_parse(json, len, &body, err);
     if (status != KT_OK) return status;
-    status = kt__wire_read_value(form, body, NULL, defaults, out, err);
+    status = kt__wire_read_value(form, body, NULL, defaults, NULL, out, err);
     json_decref(body);
     return status;
 }

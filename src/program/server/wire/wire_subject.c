@@ -37,6 +37,7 @@ typedef struct text_part {
  * said. */
 static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
                            const char *role, text_part *out) {
+    static const char shown[] = "(an image, shown below)";
     static const char unseen[] = "(an image, which this model cannot see)";
     kt__wire_place type_at = {.up = at, .key = "type"}, text_at = {.up = at, .key = "text"};
     if (!json_is_object(part)) return kt__wire_fail_type(r, at, "an object", part);
@@ -45,6 +46,10 @@ static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, c
     if (!name) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
     if (!strcmp(role, "user") && kt__wire_is_picture(name))
         return kt__wire_read_picture(r, at, part);
+    if (!strcmp(role, "tool") && kt__wire_is_picture(name) && r->eyes && r->eyes->sees) {
+        *out = (text_part){shown, sizeof shown - 1};
+        return kt__wire_read_picture(r, at, part);
+    }
     if (!strcmp(role, "tool") && kt__wire_is_picture(name)) {
         *out = (text_part){unseen, sizeof unseen - 1};
         return kt__wire_note(r, at, "a picture, which is not read");

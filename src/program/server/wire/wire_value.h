@@ -23,6 +23,7 @@ typedef struct kt__wire_reader {
     kt__arena *arena;
     const char *prefix; /* begins the paths in errors, or NULL */
     kt_error *err;
+    const kt__wire_eyes *eyes; /* or NULL */
 } kt__wire_reader;
 
 /* Errors: "PATH: text", with the path as `where`; the code is returned. */
@@ -74,7 +75,10 @@ kt_status KT_CHECKED kt__wire_read_picture(const kt__wire_reader *r, const kt__w
 kt_status KT_CHECKED kt__wire_read_images(const kt__wire_reader *r, const kt__wire_place *up,
                                           const json_t *message, bool of_user);
 bool kt__wire_has_pictures(const json_t *message);
-json_t *kt__wire_picture_parts(const json_t *message);
+/* Of a tool's message, those that the model is to see; they are shown after all results. */
+size_t kt__wire_count_returned(const kt__wire_reader *r, const json_t *message);
+json_t *kt__wire_picture_parts(const json_t *message,
+                               size_t n_returned); /* n_returned: of tools, before them */
 /* The engine's error is about one, and is put into the request's words. */
 bool kt__wire_place_picture(const kt__wire_request *request, kt_error *err);
 
