@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "store/hub.h"
+#include "store/hub_search.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kt__offer offer = {0};
@@ -13,10 +13,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     char *text = kt__strndup((const char *)data + 1, size - 1);
     if (!text) return 0;
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0: status = kt__hub_read_tree(text, size - 1, "http://h/", &offer, &err); break;
     case 1: status = kt__hub_read_manifest(text, size - 1, "u/", "n.gguf", &offer, &err); break;
     case 2: status = kt__hub_read_listing(text, size - 1, "http://h/", &offer, &err); break;
+    case 3: {
+        kt__hub_hit hits[4];
+        size_t n;
+        status = kt__hub_read_hits(text, size - 1, "http://h/", 4, hits, &n, &err);
+        for (size_t i = 0; status == KT_OK && i < n; i++)
+            if (!kt__name_is_safe(hits[i].repo)) abort();
+        break;
+    }
     default:
         status = kt__hub_name_parse(text, &name, &err);
         if (status == KT_OK && !kt__name_is_safe(name.repo)) abort();

@@ -156,6 +156,20 @@ refused 'not a GGUF|GGUF' good Owner/Blurred
 [ ! -e "$models/Owner/Blurred/Eye-Q4_K_M.gguf" ] || fail "a model whose mmproj file is garbage"
 again
 
+# models of the hub that fit, before anything is fetched
+: >"$dir/log"
+"$kentang" search --hub "$base/good" sees >"$dir/out" 2>"$dir/err" || fail "search"
+grep -Eq '^Owner/Sees:q4_k_m +0\.0[0-9] GB .* yes +1000$' "$dir/out" || { cat "$dir/out"; fail "search finds a model that sees"; }
+grep -q '1 of 1 fit' "$dir/err" || fail "search counts"
+if grep -q '/resolve/' "$dir/log"; then fail "search fetches"; fi
+"$kentang" search --hub "$base/good" --json repo gguf >"$dir/out" 2>"$dir/err" || fail "search --json"
+grep -q '"name":"Owner/Repo-GGUF:q4_k_m","bytes":[1-9][0-9]*,.*"fits":true,"sees":false' "$dir/out" || { cat "$dir/out"; fail "search --json"; }
+"$kentang" search --hub "$base/good" nothing of that name >"$dir/out" 2>"$dir/err" || fail "search without a hit"
+grep -q '0 of 0 models' "$dir/err" || fail "search without a hit says so"
+if "$kentang" search --hub "$base/broken" x 2>"$dir/err"; then fail "a broken hub"; fi
+if KENTANG_OFFLINE=true "$kentang" search x 2>"$dir/err"; then fail "search offline"; fi
+grep -q offline "$dir/err" || fail "search says offline"
+
 # what goes wrong on the way and is put right
 for mode in drop redirect norange weak nosum pages; do
     pull $mode Owner/Repo-GGUF:f32 || fail "$mode"

@@ -65,6 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(404, b"no such interface")
         if mode == "listing" and rest.startswith("v2/"):
             return self.answer(404, b"no such interface")
+        if rest == "api/models":
+            return self.search(urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query))
         if rest.startswith("api/models/"):
             return self.interface(rest[len("api/models/"):].split("/"))
         if rest.startswith("v2/"):
@@ -100,6 +102,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.send_on(302, f"http://127.0.0.1:{self.server.other}/good/{owner_repo}/{file.partition('/')[2]}?Expires=1{sign}", (
             ("X-Linked-Etag", '"' + hashlib.sha256(data).hexdigest() + '"'), ("X-Linked-Size", str(len(data))),
             ("X-Repo-Commit", "%040x" % 0xabc)))
+
+    def search(self, asked):
+        """Repositories whose names have all words, in the order of their names; and two whose names are none."""
+        words, found = asked["search"][0].lower().split(), []
+        for owner in sorted(os.listdir(ROOT)):
+            for repo in sorted(os.listdir(os.path.join(ROOT, owner)) if os.path.isdir(os.path.join(ROOT, owner)) else ()):
+                if all(w in f"{owner}/{repo}".lower() for w in words):
+                    found.append({"id": f"{owner}/{repo}", "downloads": 1000 + len(found)})
+        odd = [{"id": "../../etc", "downloads": 1}, {"id": 7}]
+        self.answer(200, json.dumps(odd + found[:int(asked["limit"][0])]).encode())
 
     def interface(self, parts):
         repo, kind, revision = "/".join(parts[:2]), parts[2], parts[3]

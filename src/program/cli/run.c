@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "cli/agent_opts.h"
 #include "cli/chat.h"
+#include "cli/run_documents.h"
 #include "cli/run_pictures.h"
 #include "term/cli.h"
 #include "setup/answer_opts.h"
@@ -80,7 +81,8 @@ typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
     bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
-    kt__opt_texts images;
+    kt__opt_texts images, reads;
+    int32_t read_s;
     prompt_cache kept;
     kt__learn_opts learn;
     kt__agent_opts agent;
@@ -128,6 +130,20 @@ static const kt__opt prompt_table[] = {
      .arg = "FILE",
      .help = "a picture that the prompt is about, PNG, JPEG or WebP; may be repeated. The model "
              "needs its mmproj file: --mmproj"},
+    {.name = "read",
+     .kind = KT__OPT_TEXTS,
+     .at = AT(reads),
+     .arg = "FILE",
+     .help =
+         "a document that the prompt is about: PDF, docx, odt, HTML, or any text; may be repeated. "
+         "Where not all of it fits, the passages nearest to the prompt"},
+    {.name = "read-seconds",
+     .kind = KT__OPT_INT,
+     .at = AT(read_s),
+     .max = 1000000,
+     .arg = "N",
+     .help = "of what --read names, so much that it is read in about N seconds; 0: as much as fits "
+             "(default 120)"},
     {.name = "raw",
      .kind = KT__OPT_ON,
      .at = AT(raw),
@@ -503,9 +519,25 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
     if (opts->images.n && (!p->text || opts->interactive || opts->raw || has_tools(opts)))
         return kt__fail(err, KT_E_ARG,
                         "--image goes with one prompt: -p, -f or -, without tools and --raw");
+    if (opts->reads.n && (!p->text || opts->interactive || opts->raw || has_tools(opts)))
+        return kt__fail(err, KT_E_ARG,
+                        "--read goes with one prompt: -p, -f or -, without tools and --raw");
     if (opts->raw && opts->system)
         return kt__fail(err, KT_E_ARG, "--system needs the chat template: leave out --raw");
     return KT_OK;
+}
+
+static int run_with_documents(kt__session *session, const run_opts *opts, const prompt *p,
+                              kt__sampling_opts *sampling) {
+    const kt__read_params params = {&opts->reads, p->text, opts->read_s, sampling->params.n_predict,
+                                    opts->quiet};
+    kt_error err;
+    kt__buf text;
+    kt_status status = kt__run_documents(session, &params, &text, &err);
+    int code = status == KT_OK ? run_once(session, opts, text.data, text.len, &sampling->params)
+                               : kt__cli_fail("run", &err);
+    kt__buf_free(&text);
+    return code;
 }
 
 static int run_opened(const kt__session_opts *session_opts, const run_opts *opts, const prompt *p,
@@ -521,6 +553,7 @@ static int run_opened(const kt__session_opts *session_opts, const run_opts *opts
         return kt__agent_work("run", session, &opts->agent, &sampling->params, opts->system,
                               p->text);
     if (!p->text || opts->interactive) return run_chat(session, opts, p->text, sampling);
+    if (opts->reads.n) return run_with_documents(session, opts, p, sampling);
     return run_once(session, opts, p->text, p->len, &sampling->params);
 }
 
@@ -552,7 +585,7 @@ out:
 }
 
 static int run_command(int argc, char **argv, kt__config *config) {
-    run_opts opts = {.agent = kt__agent_opts_default()};
+    run_opts opts = {.agent = kt__agent_opts_default(), .read_s = 120};
     kt__session_opts session = {.config = config};
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
@@ -596,6 +629,7 @@ static int run_command(int argc, char **argv, kt__config *config) {
     kt__agent_opts_free(&opts.agent);
     kt__constraint_opts_free(&opts.held);
     kt__opt_texts_free(&opts.images);
+    kt__opt_texts_free(&opts.reads);
     kt__lora_opts_free(&session.lora);
     return code;
 }

@@ -102,6 +102,13 @@ static double measure_read_shortly(const kt__limits *limits) {
     return read;
 }
 
+void kt__advice_machine(uint64_t *memory, double *read_bytes_per_s) {
+    kt__limits limits;
+    kt__limits_read(&limits);
+    *memory = kt__advice_memory(&limits);
+    *read_bytes_per_s = measure_read_shortly(&limits);
+}
+
 kt_status kt__advise_here(const char *model, kt__advice *out, kt_error *err) {
     kt__limits limits;
     kt__limits_read(&limits);

@@ -91,29 +91,30 @@ static bool staged_path(const pull *p, size_t i, char out[MAX_PATH]) {
 
 /* ---- the offer ---- */
 
+kt_status kt__store_access(const kt__store *s, bool bare, kt__access *out, kt_error *err) {
+    char token[MAX_PATH];
+    const char *token_file = s->token_file;
+    if (s->offline) return kt__fail(err, KT_E_STATE, "`offline` is set: no hub is asked");
+    if (!token_file &&
+        home_path("XDG_CONFIG_HOME", ".config", "kentang/hub-token", token, sizeof token))
+        token_file = token;
+    const char *hub = s->hub ? s->hub : bare ? KT__STORE_REGISTRY : kt__hf_endpoint();
+    KT__STEP(kt__access_open(hub ? hub : KT__STORE_HUB, token_file, out, err));
+    return s->hub || bare ? KT_OK : kt__hf_token(out, err);
+}
+
 static kt_status ask_offer(pull *p) {
     const kt__store *s = p->params->store;
     kt__hub_name name;
-    char token[MAX_PATH];
-    const char *token_file = s->token_file;
-    kt_status status = kt__hub_name_parse(p->params->name, &name, p->err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__hub_name_parse(p->params->name, &name, p->err));
     if (s->offline)
         return kt__fail(p->err, KT_E_STATE,
                         "\"%.100s\" is not on this machine, and `offline` is set: nothing is "
                         "fetched",
                         p->params->name);
-    if (!token_file &&
-        home_path("XDG_CONFIG_HOME", ".config", "kentang/hub-token", token, sizeof token))
-        token_file = token;
-    bool bare = !name.url[0] && !strchr(name.repo, '/'), own = s->hub || bare;
-    const char *hub = s->hub ? s->hub : bare ? KT__STORE_REGISTRY : kt__hf_endpoint();
-    KT__TRY(kt__access_open(hub ? hub : KT__STORE_HUB, token_file, &p->access, p->err));
+    KT__STEP(kt__store_access(s, !name.url[0] && !strchr(name.repo, '/'), &p->access, p->err));
     p->access.stop = p->params->stop;
-    if (!own) KT__TRY(kt__hf_token(&p->access, p->err));
-    status = kt__hub_ask(&p->access, &name, p->params->name, &p->offer, p->err);
-out:
-    return status;
+    return kt__hub_ask(&p->access, &name, p->params->name, &p->offer, p->err);
 }
 
 /* Whether the folder of the i-th file has one, of whichever version: it serves all models there. */

@@ -43,6 +43,9 @@ typedef struct kt__pull_params {
 bool kt__store_dir(const kt__store *store, char *out, size_t size);
 /* What lies there; kt__shelf_close, also after failure. */
 kt_status kt__store_shelf(const kt__store *store, kt__shelf *out, kt_error *err) KT_CHECKED;
+/* The hub of the store with its token; bare: the one for names without an owner. kt__access_close, also after failure. */
+kt_status kt__store_access(const kt__store *store, bool bare, kt__access *out,
+                           kt_error *err) KT_CHECKED;
 kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report,
                    kt_error *err) KT_CHECKED;
 /* Bytes of unfinished downloads, and their removal. */

@@ -1,0 +1,71 @@
+#include "cli/run_documents.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/documents.h"
+
+enum {
+    MOST_BYTES = 256 << 20,
+    FRAME_TOKENS = 96,   /* the template, and a system message of some lines */
+    ANSWER_TOKENS = 512, /* kept free for the answer where nothing is said of it, */
+    LEAST_TIMED = 1000,  /* tokens from which on reading is timed, */
+    PROBE_BYTES = 600    /* by so much text */
+};
+
+/* Tokens of a prompt that are read in a second, by reading some; 0: not known. */
+static double reading_rate(kt__session *s, const char *text, size_t len) {
+    kt_request_params r = kt_request_params_default();
+    kt_request_report report;
+    kt_error ignored;
+    r.text = text;
+    r.text_len = len < PROBE_BYTES ? len : PROBE_BYTES;
+    while (r.text_len < len && r.text_len > 0 && ((unsigned char)text[r.text_len] & 0xc0) == 0x80)
+        r.text_len--;
+    r.gen.n_predict = 1;
+    r.no_cache = true;
+    if (kt_request_run(s->engine, &r, NULL, NULL, &report, &ignored) != KT_OK) return 0;
+    return report.prefill_us > 0 ? report.n_prompt * 1e6 / (double)report.prefill_us : 0;
+}
+
+static int32_t room_of(const kt__session *s, const kt__read_params *p) {
+    int32_t n_ctx = s->engine_info.n_ctx, answer = p->n_predict;
+    if (answer < 0 || answer > n_ctx / 2)
+        answer = ANSWER_TOKENS < n_ctx / 4 ? ANSWER_TOKENS : n_ctx / 4;
+    int32_t question = (int32_t)(strlen(p->question) / 2), room = n_ctx - answer - FRAME_TOKENS;
+    return room > question ? room - question : 0;
+}
+
+static void tell_choice(const kt__documents *d, int32_t n_all, int32_t n_chosen, double rate) {
+    bool whole = n_all == n_chosen;
+    fprintf(stderr, "kentang: %s", whole ? "reading " : "");
+    if (whole)
+        fprintf(stderr, "about %d tokens", (int)n_all);
+    else
+        fprintf(stderr, "of about %d tokens the %d nearest to the question", (int)n_all,
+                (int)n_chosen);
+    if (rate > 0) fprintf(stderr, ", some %.0f seconds", n_chosen / rate + 0.5);
+    fputs(": ", stderr);
+    kt__documents_tell(d, stderr);
+    fputc('\n', stderr);
+}
+
+kt_status kt__run_documents(kt__session *s, const kt__read_params *p, kt__buf *out, kt_error *err) {
+    kt__documents d;
+    kt_status status;
+    int32_t room = room_of(s, p), n_all, n_chosen;
+    double rate = 0;
+    kt__buf_init(out, MOST_BYTES);
+    KT__TRY(kt__documents_read(p->files, &d, err));
+    KT__TRY(kt__documents_count(&d, s->model, &n_all, err));
+    if (n_all > LEAST_TIMED) rate = reading_rate(s, d.passages[0].text, d.passages[0].len);
+    if (rate > 0 && p->most_s && rate * p->most_s < room) room = (int32_t)(rate * p->most_s);
+    KT__TRY(kt__documents_choose(&d, p->question, room, &n_chosen, err));
+    if (!p->quiet) tell_choice(&d, n_all, n_chosen, rate);
+    kt__documents_write(&d, p->question, out);
+    if (out->failed) status = kt__fail_nomem(err, "a prompt with documents", out->len);
+out:
+    kt__documents_free(&d);
+    return status;
+}
