@@ -28,6 +28,9 @@ typedef struct bench {
     uint8_t *bytes; /* results that are no floats */
     kt__attn attn;
     kt__f16 *k, *v; /* [n_split][16 pages][16 x head_dim] */
+    kt__attn_quantised quantised;
+    uint8_t *quantised_k, *quantised_v,
+        *codes; /* the same pages in a form of fewer bits; the queries' codes */
     int n_split, split;
     void *scratch;
 } bench;
@@ -118,23 +121,42 @@ static const struct row_kernel {
 typedef struct attn_shape {
     int head_dim, group, n_tok;
     bool diagonal; /* token t of the tile sees t / n_tok of the split, else all of it */
-    int mb;        /* of K/V that go by */
+    int mb;        /* of K/V in f16 that go by */
+    kt__kv_form form;
 } attn_shape;
 
 static const attn_shape attn_shapes[] = {
-    {128, 6, 1, false, 0},   {128, 6, 1, false, 256}, {128, 2, 1, false, 0},
-    {128, 2, 1, false, 256}, {64, 1, 1, false, 0},    {64, 1, 1, false, 256},
-    {128, 6, 16, false, 0},  {128, 6, 16, true, 0},   {128, 2, 48, false, 0},
-    {64, 4, 24, false, 0},   {256, 2, 48, false, 0},  {256, 2, 1, false, 256},
+    {128, 6, 1, false, 0, KT__KV_F16},  {128, 6, 1, false, 256, KT__KV_F16},
+    {128, 2, 1, false, 0, KT__KV_F16},  {128, 2, 1, false, 256, KT__KV_F16},
+    {64, 1, 1, false, 0, KT__KV_F16},   {64, 1, 1, false, 256, KT__KV_F16},
+    {128, 6, 16, false, 0, KT__KV_F16}, {128, 6, 16, true, 0, KT__KV_F16},
+    {128, 2, 48, false, 0, KT__KV_F16}, {64, 4, 24, false, 0, KT__KV_F16},
+    {256, 2, 48, false, 0, KT__KV_F16}, {256, 2, 1, false, 256, KT__KV_F16},
+    {128, 6, 1, false, 0, KT__KV_Q8},   {128, 6, 1, false, 256, KT__KV_Q8},
+    {128, 6, 10, false, 0, KT__KV_Q8},  {64, 3, 20, false, 0, KT__KV_Q8},
+    {128, 6, 1, false, 0, KT__KV_Q4},   {128, 6, 10, false, 0, KT__KV_Q4},
 };
 
+static size_t quantised_page_bytes(const bench *b) {
+    size_t bytes = kt__quantised_k_bytes(b->quantised.k_form, b->attn.head_dim_k);
+    return (bytes + 63) / 64 * 64;
+}
+
+/* As the engine calls it: the next split's keys are known. */
 static void run_attn(bench *b) {
-    size_t page = (size_t)b->attn.head_dim_k * KT__PAGE_POS;
+    size_t page = (size_t)b->attn.head_dim_k * KT__PAGE_POS, bytes = quantised_page_bytes(b);
     b->split = (b->split + 1) % b->n_split;
+    b->attn.next_k_bytes = b->attn.quantised ? bytes : page * sizeof *b->k;
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        size_t at = ((size_t)b->split * KT__SPLIT_PAGES + (size_t)p) * page;
-        b->attn.k[p] = b->k + at;
-        b->attn.v[p] = b->v + at;
+        size_t at = (size_t)b->split * KT__SPLIT_PAGES + (size_t)p;
+        size_t next = ((size_t)(b->split + 1) % (size_t)b->n_split) * KT__SPLIT_PAGES + (size_t)p;
+        b->attn.k[p] = b->k + at * page;
+        b->attn.v[p] = b->v + at * page;
+        b->attn.next_k[p] = (const uint8_t *)(b->k + next * page);
+        if (!b->attn.quantised) continue;
+        b->quantised.k[p] = b->quantised_k + at * bytes;
+        b->quantised.v[p] = b->quantised_v + at * bytes;
+        b->attn.next_k[p] = b->quantised_k + next * bytes;
     }
     b->tier->attn(&b->attn, b->scratch);
 }
@@ -170,6 +192,32 @@ static void attn_fill(bench *b, const attn_shape *s, int16_t *lo, int16_t *hi) {
     b->attn.n_q = n_q;
     b->attn.lo = lo, b->attn.hi = hi;
     b->attn.o = b->out, b->attn.m = b->out + (size_t)n_q * dim, b->attn.l = b->attn.m + n_q;
+}
+
+/* The same pages quantised, and the queries' codes: every page is read so. */
+static void attn_quantise(bench *b, const attn_shape *s, int16_t *own) {
+    b->quantised = (kt__attn_quantised){.k_form = s->form, .v_form = s->form, .own = own};
+    size_t bytes = quantised_page_bytes(b), n_page = (size_t)b->n_split * KT__SPLIT_PAGES;
+    size_t page = (size_t)s->head_dim * KT__PAGE_POS;
+    void *scratch = malloc(kt__quantise_scratch_bytes(s->head_dim));
+    b->quantised_k = aligned_alloc(64, n_page * bytes);
+    b->quantised_v = aligned_alloc(64, n_page * bytes);
+    for (size_t i = 0; i < n_page; i++) {
+        b->tier->quantise_k[s->form](b->k + i * page, s->head_dim, b->quantised_k + i * bytes,
+                                     scratch);
+        b->tier->quantise_v[s->form](b->v + i * page, s->head_dim, b->quantised_v + i * bytes,
+                                     scratch);
+    }
+    b->quantised.ld_q = kt__query_code_bytes(s->head_dim);
+    b->codes = malloc((size_t)b->attn.n_q * b->quantised.ld_q);
+    for (int i = 0; i < b->attn.n_q; i++) {
+        own[i] = KT__SPLIT_PAGES;
+        b->tier->code_query(b->a + i * s->head_dim, s->head_dim,
+                            b->codes + (size_t)i * b->quantised.ld_q, scratch);
+    }
+    b->quantised.q = b->codes;
+    b->attn.quantised = &b->quantised;
+    free(scratch);
 }
 
 /* ---- one tier ---- */
@@ -220,22 +268,28 @@ static bool bench_attn(bench *b, const kt__kernels *tier, const options *opt) {
     if (opt->kernel && strncmp(opt->kernel, "attn", strlen(opt->kernel)) != 0) return true;
     for (size_t i = 0; i < sizeof attn_shapes / sizeof *attn_shapes; i++) {
         const attn_shape *s = &attn_shapes[i];
-        int16_t lo[MAX_Q], hi[MAX_Q];
+        int16_t lo[MAX_Q], hi[MAX_Q], own[MAX_Q];
+        static const char *const forms[KT__KV_FORMS] = {"", ", q8", ", q4"};
         char shape[64];
         double ns, ref_ns, pairs = 0;
         b->tier = tier;
         b->run = run_attn;
         attn_fill(b, s, lo, hi);
+        if (s->form != KT__KV_F16) attn_quantise(b, s, own);
         bool same = compare(b, tier, opt->ms, &ns, &ref_ns);
         for (int q = 0; q < b->attn.n_q; q++) pairs += hi[q];
-        snprintf(shape, sizeof shape, "dim %d, %d x %d%s, %s", s->head_dim, s->group, s->n_tok,
-                 s->diagonal ? " causal" : "", s->mb ? "dram" : "cache");
+        snprintf(shape, sizeof shape, "dim %d, %d x %d%s%s, %s", s->head_dim, s->group, s->n_tok,
+                 s->diagonal ? " causal" : "", forms[s->form], s->mb ? "dram" : "cache");
         printf("%-8s %-14s %-27s %10.1f %10.1f %8.1fx%s\n", tier->name, "attn", shape,
                ns / pairs * 256, pairs * 2 * s->head_dim / ns, ref_ns / ns,
                same ? "" : "  DIFFERS FROM THE REFERENCE");
         fflush(stdout);
         free(b->k);
         free(b->v);
+        free(b->quantised_k);
+        free(b->quantised_v);
+        free(b->codes);
+        b->quantised_k = b->quantised_v = b->codes = NULL;
         ok = ok && same;
     }
     return ok;

@@ -58,7 +58,7 @@ extern "C" {
 
 /* The version of the arithmetic contract (docs/NUMERICS.md): two builds with the same number give
  * the same bytes. */
-#define KENTANG_NUMERICS 1
+#define KENTANG_NUMERICS 2
 
 /* ---- errors ----------------------------------------------------------------------------------
  *

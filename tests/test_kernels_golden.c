@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "kernels_data.h"
 
-_Static_assert(KENTANG_NUMERICS == 1, "the digests below are those of version 1");
+_Static_assert(KENTANG_NUMERICS == 2, "the digests below are those of version 2");
 
 /* Inputs are finite, so that no NaN, whose bits are open, enters a digest. */
 static void expect_digest(const char *what, uint64_t want, const void *data, size_t n) {
@@ -211,6 +211,56 @@ static void test_attention(void **state) {
     expect_digest("values in pages", 0x6cfd72703c1b9b3eu, v, sizeof v);
 }
 
+/* A split of quantised pages, but the first and the last, of both forms: what is kept of values, and
+ * what comes of them. */
+static void test_quantised_attention(void **state) {
+    (void)state;
+    enum { DIM = 40, QUERIES = 3, PAGE = DIM * 16, BYTES = 64 + PAGE };
+    static kt__f16 k[KT__SPLIT_PAGES][PAGE], v[KT__SPLIT_PAGES][PAGE];
+    static uint8_t codes[2][KT__SPLIT_PAGES][BYTES], q_codes[QUERIES][64];
+    static _Alignas(64) uint8_t scratch[(DIM + 32) * KT__PAGE_POS * sizeof(float)];
+    static const uint64_t want[][2] = {[KT__KV_Q8] = {0x145d5c0e2b45cff3u, 0xf4f302dda422ef1fu},
+                                       [KT__KV_Q4] = {0xc91ab48ea4941bfcu, 0xf34aba01c03d74fcu}};
+    const kt__kernels *ref = kd_ref();
+    for (kt__kv_form form = KT__KV_Q8; form <= KT__KV_Q4; form++) {
+        kd_rng rng = {34};
+        float row[DIM], q[QUERIES * DIM], out[QUERIES * (DIM + 2)];
+        const int16_t lo[QUERIES] = {0, 0, 7}, hi[QUERIES] = {250, 251, 252},
+                      own[QUERIES] = {15, 15, 15};
+        kt__attn_quantised x = {
+            .k_form = form, .v_form = form, .q = q_codes[0], .ld_q = 64, .from = 1, .own = own};
+        kt__attn a = {.head_dim_k = DIM,
+                      .head_dim_v = DIM,
+                      .q = q,
+                      .ld_q = DIM,
+                      .n_q = QUERIES,
+                      .lo = lo,
+                      .hi = hi,
+                      .m = out,
+                      .l = out + QUERIES,
+                      .o = out + 2 * QUERIES,
+                      .ld_o = DIM,
+                      .quantised = &x};
+        memset(codes, 0, sizeof codes);
+        for (int p = 0; p < KT__SPLIT_POS; p++) {
+            for (int d = 0; d < DIM; d++) row[d] = kd_normal(&rng);
+            ref->store_k(row, DIM, p % 16, k[p / 16]);
+            for (int d = 0; d < DIM; d++) row[d] = kd_normal(&rng) * 0.1f * (float)(1 + p % 7);
+            ref->store_v(row, DIM, p % 16, v[p / 16]);
+        }
+        for (int p = 0; p < KT__SPLIT_PAGES; p++) {
+            ref->quantise_k[form](k[p], DIM, codes[0][p], scratch);
+            ref->quantise_v[form](v[p], DIM, codes[1][p], scratch);
+            a.k[p] = k[p], a.v[p] = v[p], x.k[p] = codes[0][p], x.v[p] = codes[1][p];
+        }
+        for (int i = 0; i < QUERIES * DIM; i++) q[i] = kd_normal(&rng) * 0.5f;
+        for (int i = 0; i < QUERIES; i++) ref->code_query(q + i * DIM, DIM, q_codes[i], scratch);
+        ref->attn(&a, scratch);
+        expect_digest("quantised values", want[form][0], codes[1], sizeof codes[1]);
+        expect_digest("attention over quantised pages", want[form][1], out, sizeof out);
+    }
+}
+
 /* ---- recurrent layers ---- */
 
 static void test_recurrent(void **state) {
@@ -272,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_quantised_attention),
         cmocka_unit_test(test_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,18 +8,20 @@
 #include <stddef.h>
 
 enum {
-    KT__PAGE_POS = 16,                             /* positions of a page of K/V */
-    KT__SPLIT_POS = 256,                           /* positions of one split of attention */
-    KT__SPLIT_PAGES = KT__SPLIT_POS / KT__PAGE_POS /* pages of one split */
+    KT__PAGE_POS = 16,                              /* positions of a page of K/V */
+    KT__SPLIT_POS = 256,                            /* positions of one split of attention */
+    KT__SPLIT_PAGES = KT__SPLIT_POS / KT__PAGE_POS, /* pages of one split */
+    KT__WEIGHT_PAGES = 2, /* pages whose weights are quantised as one block, where values are */
+    KT__WEIGHT_GROUPS = KT__SPLIT_PAGES / KT__WEIGHT_PAGES
 };
 
 /* How keys or values are held. A page is written in f16, [head_dim][16] (K) or [16][head_dim] (V),
  * until it is quantised; in the form f16 it stays f16. Quantised, by head:
  *   K q8: f32 scale[16 positions], i8 code[dims / 4][16 positions][4], dims a multiple of 4
- *   V q8: f32 scale[16 positions], i8 code[16 positions][head_dim]
+ *   V q8: f32 scale[16 positions], i8 code[4][head_dim][4 positions]
  *   K q4: f16 scale[16 positions], code[dims / 8][16 positions][4], dims a multiple of 8: in a byte's
  *         low half that of dimension 8 i + j, in its high half that of 8 i + 4 + j, each 8 too much
- *   V q4: f16 scale[16 positions], code[8][head_dim]: low halves positions 0-7, high ones 8-15
+ *   V q4: f16 scale[16 positions], code[2][head_dim][4]: low halves positions 0-7, high ones 8-15
  * NUMERICS.md, section 8, has the rules. */
 typedef enum kt__kv_form { KT__KV_F16, KT__KV_Q8, KT__KV_Q4, KT__KV_FORMS } kt__kv_form;
 

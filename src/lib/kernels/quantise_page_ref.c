@@ -62,10 +62,12 @@ void kt__ref_quantise_k8(const kt__f16 *page, int head_dim, uint8_t *quantised, 
 
 void kt__ref_quantise_v8(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
     float *x = scratch, *scale = (float *)(void *)quantised;
-    int8_t *code = (int8_t *)quantised + kt__quantised_codes(KT__KV_Q8);
+    int8_t *code = (int8_t *)quantised + kt__quantised_codes(KT__KV_Q8),
+           *q = (int8_t *)(x + head_dim);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
-        scale[slot] = kt__ref_quantize_block(x, head_dim, code + slot * head_dim);
+        scale[slot] = kt__ref_quantize_block(x, head_dim, q);
+        for (int d = 0; d < head_dim; d++) code[(slot / 4 * head_dim + d) * 4 + slot % 4] = q[d];
     }
 }
 
@@ -120,10 +122,11 @@ void kt__ref_quantise_v4(const kt__f16 *page, int head_dim, uint8_t *quantised, 
     kt__f16 *scale = (kt__f16 *)(void *)quantised;
     memset(quantised, 0, kt__quantised_v_bytes(KT__KV_Q4, head_dim));
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
-        uint8_t *row = quantised + kt__quantised_codes(KT__KV_Q4) + slot % 8 * head_dim;
+        uint8_t *four = quantised + kt__quantised_codes(KT__KV_Q4) + slot % 8 / 4 * head_dim * 4 +
+                        slot % 4;
         for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
         scale[slot] = quantize_block_4(x, head_dim, 1.0f, q);
-        for (int d = 0; d < head_dim; d++) put_half(row + d, slot >= 8, q[d]);
+        for (int d = 0; d < head_dim; d++) put_half(four + 4 * d, slot >= 8, q[d]);
     }
 }
 

@@ -368,20 +368,4 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
     *y = zip_half(even.b, odd.b);
 }
 
-/* x[16] as floats */
-KT_INLINE vf vf_from_i8(const int8_t *p) {
-    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
-}
-KT_INLINE v16 v16_from_i8(const int8_t *p) { return V16(vf_from_i8(p), vf_from_i8(p + 8)); }
-
-/* of 16 bytes the low or the high half, less 8, as floats */
-KT_INLINE v16 v16_from_u4(const uint8_t *p, bool high) {
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    if (high) x = _mm_srli_epi16(x, 4);
-    x = _mm_sub_epi8(_mm_and_si128(x, _mm_set1_epi8(15)), _mm_set1_epi8(8));
-    return V16(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),
-               _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(x, x))));
-}
-
 #endif

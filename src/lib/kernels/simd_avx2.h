@@ -45,11 +45,13 @@ KT_INLINE vi vi_quads2_wide(vi w0, vi x0, vi w1, vi x1) {
     return vi_dot16(_mm256_madd_epi16(vi_pairs_wide(w0, x0), one), vi_pairs_wide(w1, x1), one);
 }
 
-/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
- * query's sum is too much */
+/* keys of bytes are multiplied as words: bytes would need their signs apart */
+#define KEYS_AS_WORDS 1
 enum { KEY_BIAS = 0 };
-KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
-    return vi_dot16(a, vi_pairs_wide(w, x), _mm256_set1_epi16(1));
+
+/* a + quadruples of products of values' codes v and weights' p, 0 to 127 */
+KT_INLINE vi vi_dot_values(vi a, vi v, vi p) {
+    return vi_dot16(a, vi_pairs(p, v), _mm256_set1_epi16(1));
 }
 
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */

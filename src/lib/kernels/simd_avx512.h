@@ -340,28 +340,17 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *a, v16 *b) {
     *b = _mm512_permutex2var_ps(even, hi, odd);
 }
 
-/* x[16] as floats */
-KT_INLINE v16 v16_from_i8(const int8_t *p) {
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
-}
-
 /* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
  * query's sum is too much */
 enum { KEY_BIAS = 128 };
 KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) { return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x); }
 
+/* a + quadruples of products of values' codes v and weights' p, 0 to 127 */
+KT_INLINE vi vi_dot_values(vi a, vi v, vi p) { return vi_dot8(a, p, v); }
+
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
 KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
     return vi_dot8(vi_dot8(a, low, x0), high, x1);
-}
-
-/* of 16 bytes the low or the high half, less 8, as floats */
-KT_INLINE v16 v16_from_u4(const uint8_t *p, bool high) {
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    if (high) x = _mm_srli_epi16(x, 4);
-    x = _mm_sub_epi8(_mm_and_si128(x, _mm_set1_epi8(15)), _mm_set1_epi8(8));
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
 }
 
 #endif

@@ -35,6 +35,9 @@ KT_INLINE vi vi_quads2_wide(vi u0, vi x0, vi u1, vi x1) { return vi_quads2(u0, x
 enum { KEY_BIAS = 128 };
 KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) { return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x); }
 
+/* a + quadruples of products of values' codes v and weights' p, 0 to 127 */
+KT_INLINE vi vi_dot_values(vi a, vi v, vi p) { return vi_dot8(a, p, v); }
+
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
 KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
     return vi_dot8(vi_dot8(a, low, x0), high, x1);

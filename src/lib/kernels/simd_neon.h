@@ -442,21 +442,4 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
              vzip2q_f32(even.d, odd.d));
 }
 
-/* x[16] as floats */
-KT_INLINE v16 v16_from_i8(const int8_t *p) {
-    int16x8_t low = vmovl_s8(vld1_s8(p)), high = vmovl_s8(vld1_s8(p + 8));
-    return V16(vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
-               vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high)));
-}
-
-/* of 16 bytes the low or the high half, less 8, as floats */
-KT_INLINE v16 v16_from_u4(const uint8_t *p, bool high) {
-    uint8x16_t half = vld1q_u8(p);
-    half = high ? vshrq_n_u8(half, 4) : vandq_u8(half, vdupq_n_u8(15));
-    int8x16_t x = vsubq_s8(vreinterpretq_s8_u8(half), vdupq_n_s8(8));
-    int16x8_t a = vmovl_s8(vget_low_s8(x)), b = vmovl_high_s8(x);
-    return V16(vcvtq_f32_s32(vmovl_s16(vget_low_s16(a))), vcvtq_f32_s32(vmovl_high_s16(a)),
-               vcvtq_f32_s32(vmovl_s16(vget_low_s16(b))), vcvtq_f32_s32(vmovl_high_s16(b)));
-}
-
 #endif

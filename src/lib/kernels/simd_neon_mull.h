@@ -25,6 +25,9 @@ KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
     return VI(dot_keys_half(a.a, S8(w.a), S8(x.a)), dot_keys_half(a.b, S8(w.b), S8(x.b)));
 }
 
+/* a + quadruples of products of values' codes v and weights' p, 0 to 127 */
+KT_INLINE vi vi_dot_values(vi a, vi v, vi p) { return vi_dot_keys(a, v, p); }
+
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
 KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
     return vi_dot_keys(vi_dot_keys(a, low, x0), high, x1);

@@ -409,37 +409,18 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
              _mm_unpacklo_ps(even.d, odd.d), _mm_unpackhi_ps(even.d, odd.d));
 }
 
-/* x[16] as floats */
-KT_INLINE __m128 f4_from_i8(const int8_t *p) {
-    int32_t x;
-    memcpy(&x, p, sizeof x);
-    return _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(x)));
-}
-KT_INLINE v16 v16_from_i8(const int8_t *p) {
-    return V16(f4_from_i8(p), f4_from_i8(p + 4), f4_from_i8(p + 8), f4_from_i8(p + 12));
-}
-
-/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times
- * the query's sum is too much */
+/* keys of bytes are multiplied as words: bytes would need their signs apart */
+#define KEYS_AS_WORDS 1
 enum { KEY_BIAS = 0 };
-KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
-    return vi_dot16(a, vi_pairs_wide(w, x), _mm_set1_epi16(1));
+
+/* a + quadruples of products of values' codes v and weights' p, 0 to 127 */
+KT_INLINE vi vi_dot_values(vi a, vi v, vi p) {
+    return vi_dot16(a, vi_pairs(p, v), _mm_set1_epi16(1));
 }
 
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
 KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
     return vi_dot16(a, _mm_add_epi16(vi_pairs(low, x0), vi_pairs(high, x1)), _mm_set1_epi16(1));
-}
-
-/* of 16 bytes the low or the high half, less 8, as floats */
-KT_INLINE v16 v16_from_u4(const uint8_t *p, bool high) {
-    vi x = vi_load(p);
-    if (high) x = vi_shr(x, 4);
-    x = _mm_sub_epi8(vi_and(x, vi_bytes(15)), vi_bytes(8));
-    return V16(_mm_cvtepi32_ps(_mm_cvtepi8_epi32(x)),
-               _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(x, 4))),
-               _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(x, 8))),
-               _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(x, 12))));
 }
 
 #endif

@@ -322,8 +322,9 @@ static int key_code(const uint8_t *page, kt__kv_form form, int slot, int d) {
 
 static int value_code(const uint8_t *page, kt__kv_form form, int slot, int head_dim, int d) {
     const uint8_t *codes = page + kt__quantised_codes(form);
-    if (form == KT__KV_Q4) return half_of(codes[slot % 8 * head_dim + d], slot >= 8);
-    return (int8_t)codes[slot * head_dim + d];
+    int four = form == KT__KV_Q4 ? slot % 8 / 4 : slot / 4;
+    uint8_t byte = codes[(four * head_dim + d) * 4 + slot % 4];
+    return form == KT__KV_Q4 ? half_of(byte, slot >= 8) : (int8_t)byte;
 }
 
 static float quantised_score(const kt__attn *attn, int i, int at) {
@@ -346,21 +347,40 @@ static float score_at(const kt__attn *attn, int i, int slot) {
     return attn->softcap != 0 ? softcap_one(s, attn->softcap) : s;
 }
 
-/* o += p * V of the slot */
+static bool value_is_quantised(const kt__attn *attn, int i, int slot) {
+    return reads_quantised(attn, i, slot / KT__PAGE_POS) && attn->quantised->v_form != KT__KV_F16;
+}
+
+/* o += the values of a group's quantised pages, weighted by codes of what p and their scales make */
+static void add_group(const kt__attn *attn, int i, int group, const float *p) {
+    enum { N = KT__WEIGHT_PAGES * KT__PAGE_POS };
+    const kt__attn_quantised *x = attn->quantised;
+    float w[N] = {0}, *o = attn->o + (size_t)i * attn->ld_o;
+    int8_t code[N];
+    int begin = group * N;
+    for (int t = 0; t < N; t++) {
+        int slot = begin + t;
+        if (slot < attn->lo[i] || slot >= attn->hi[i] || !value_is_quantised(attn, i, slot))
+            continue;
+        w[t] = p[slot] * quantised_scale(x->v[slot / KT__PAGE_POS], x->v_form, slot % KT__PAGE_POS);
+    }
+    float scale = kt__ref_quantize_block(w, N, code);
+    for (int d = 0; d < attn->head_dim_v; d++) {
+        int32_t sum = 0;
+        for (int t = 0; t < N; t++) {
+            const uint8_t *page = x->v[(begin + t) / KT__PAGE_POS];
+            if (code[t] != 0)
+                sum += code[t] * value_code(page, x->v_form, t % KT__PAGE_POS, attn->head_dim_v, d);
+        }
+        o[d] = fmaf(scale, (float)sum, o[d]);
+    }
+}
+
+/* o += p * V of the slot, whose page is read in f16 */
 static void add_value(const kt__attn *attn, int i, int slot, float p) {
     float *o = attn->o + (size_t)i * attn->ld_o;
-    int page = slot / KT__PAGE_POS, hd = attn->head_dim_v;
-    if (reads_quantised(attn, i, page) && attn->quantised->v_form != KT__KV_F16) {
-        const uint8_t *quantised = attn->quantised->v[page];
-        kt__kv_form form = attn->quantised->v_form;
-        int in_page = slot % KT__PAGE_POS;
-        p = p * quantised_scale(quantised, form, in_page);
-        for (int d = 0; d < hd; d++)
-            o[d] = fmaf(p, (float)value_code(quantised, form, in_page, hd, d), o[d]);
-        return;
-    }
-    const kt__f16 *v = attn->v[page] + slot % KT__PAGE_POS * hd;
-    for (int d = 0; d < hd; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
+    const kt__f16 *v = attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * attn->head_dim_v;
+    for (int d = 0; d < attn->head_dim_v; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
 }
 
 static void attn_query(const kt__attn *attn, int i) {
@@ -374,9 +394,13 @@ static void attn_query(const kt__attn *attn, int i) {
     m = m + 0.0f; /* -0 and +0 are one maximum */
     for (int d = 0; d < attn->head_dim_v; d++) o[d] = 0;
     for (int slot = lo; slot < hi; slot++) {
-        float p = kt__expf(s[slot] - m);
-        lane[slot % LANES] += p;
-        add_value(attn, i, slot, p);
+        s[slot] = kt__expf(s[slot] - m);
+        lane[slot % LANES] += s[slot];
+    }
+    for (int group = 0; attn->quantised && group < KT__WEIGHT_GROUPS; group++)
+        add_group(attn, i, group, s);
+    for (int slot = lo; slot < hi; slot++) {
+        if (!value_is_quantised(attn, i, slot)) add_value(attn, i, slot, s[slot]);
     }
     attn->m[i] = m;
     attn->l[i] = kt__ref_tree_sum(lane);
