@@ -2,62 +2,22 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/markup.h"
+#include "cli/program_text.h"
 #include "term/text_file.h"
-
-extern char **environ;
 
 enum { MOST_BYTES = 64 << 20, PASSAGE_BYTES = 1200, MOST_PASSAGES = 1 << 20 };
 
 /* ---- files ---- */
-
-/* What a program writes on its standard output. *code: its exit code; KT_E_UNSUPPORTED: it is not there. */
-static kt_status run_program(const char *const *argv, const char *package, const char *path,
-                             kt__buf *out, int *code, kt_error *err) {
-    int ends[2];
-    pid_t pid;
-    posix_spawn_file_actions_t actions;
-    if (pipe(ends) != 0) return kt__fail(err, KT_E_IO, "%.200s: %s", path, strerror(errno));
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int failed = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv,
-                              environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    char some[1 << 14];
-    for (ssize_t n = 1; !failed && n > 0 && !out->failed;) {
-        n = read(ends[0], some, sizeof some);
-        if (n > 0) (void)kt__buf_append(out, some, (size_t)n);
-        if (n < 0 && errno == EINTR) n = 1;
-    }
-    close(ends[0]);
-    if (failed == ENOENT)
-        return kt__fail(err, KT_E_UNSUPPORTED,
-                        "%.200s: reading it needs the program %s; on Debian: apt-get install %s",
-                        path, argv[0], package);
-    if (failed) return kt__fail(err, KT_E_IO, "%.200s: %s: %s", path, argv[0], strerror(failed));
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-    if (out->failed)
-        return kt__fail(err, KT_E_LIMIT, "%.200s: more than %d MB of text", path, MOST_BYTES >> 20);
-    return KT_OK;
-}
 
 static bool has_end(const char *path, const char *end) {
     size_t n = strlen(path), e = strlen(end);
@@ -70,7 +30,7 @@ static kt_status read_pdf(const char *path, kt__buf *out, kt_error *err) {
     snprintf(name, sizeof name, "%s%s", *path == '-' ? "./" : "", path);
     const char *const argv[] = {"pdftotext", "-q", "-enc", "UTF-8", name, "-", NULL};
     int code;
-    KT__STEP(run_program(argv, "poppler-utils", path, out, &code, err));
+    KT__STEP(kt__program_text(argv, "poppler-utils", path, out, &code, err));
     if (code != 0)
         return kt__fail(err, KT_E_FORMAT,
                         "%.200s: pdftotext cannot read it (damaged, or locked by a password)",
@@ -91,7 +51,7 @@ static kt_status read_office(const char *path, const char *part, kt__buf *out, k
     snprintf(name, sizeof name, "%s%s", *path == '-' ? "./" : "", path);
     const char *const argv[] = {"unzip", "-p", "-qq", name, part, NULL};
     kt__buf_init(&xml, MOST_BYTES);
-    KT__TRY(run_program(argv, "unzip", path, &xml, &code, err));
+    KT__TRY(kt__program_text(argv, "unzip", path, &xml, &code, err));
     if (code != 0 || !xml.len)
         KT__TRY(
             kt__fail(err, KT_E_FORMAT, "%.200s: there is no %s in it: it is damaged", path, part));
