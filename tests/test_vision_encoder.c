@@ -420,6 +420,72 @@ static void tiles_are_where_they_belong(void **state) {
     kt__vision_close(v);
 }
 
+/* A tile of a picture through what the file says, where that is small. */
+static void try_file(const kt__vision *v) {
+    kt__picture picture = {30, 20, kt__calloc(600, 3)};
+    kt__tiling tiling;
+    const kt__kernels *kernels;
+    kt__pool *pool;
+    kt__seer *seer;
+    kt__cpu cpu;
+    uint8_t *tiles;
+    kt_error err;
+    char why[64];
+    bool done = false;
+    kt__cpu_detect(&cpu);
+    die_on(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), &err);
+    if (kt__vision_cut(v, &picture, &tiling, &tiles, &err) == KT_OK) {
+        float *rows = kt__calloc((size_t)tiling.n_rows * (size_t)v->d_row, sizeof *rows);
+        die_on(kt__pool_create(1, &pool, &err), &err);
+        if (kt__seer_create(v, pool, kernels, false, &seer, &err) == KT_OK) {
+            kt__seer_begin(seer, tiling.width, tiling.height, tiles, rows, 1);
+            (void)!kt__seer_run(seer, 0, &done, &err);
+            for (int i = 0; i < 40 && !done; i++)
+                if (kt__seer_run(seer, 0, &done, &err) != KT_OK) break;
+            kt__seer_destroy(seer);
+        }
+        kt__pool_destroy(pool);
+        kt__free(rows);
+        kt__free(tiles);
+    }
+    kt__picture_free(&picture);
+}
+
+/* One number of the header changed at a time: refused, or it works. */
+static void damaged_files_are_refused(void **state) {
+    (void)state;
+    static const char *const projectors[] = {"idefics3", "qwen2.5vl_merger", "qwen3vl_merger"};
+    static const uint32_t values[] = {0,  1,   2,    3,     5,          7,         16,
+                                      64, 255, 4096, 65536, 0x7fffffff, 0xffffffff};
+    static uint8_t bytes[1 << 20];
+    const kt__gguf_open_params params = {.use_mmap = true};
+    uint32_t seed = 11;
+    for (size_t k = 0; k < sizeof projectors / sizeof *projectors; k++) {
+        eye_write(file, projectors[k], KT__TYPE_F16, D_TEXT);
+        FILE *f = fopen(file, "rb");
+        size_t len = fread(bytes, 1, sizeof bytes, f);
+        fclose(f);
+        assert_true(len < sizeof bytes);
+        const uint8_t *keys = memmem(bytes, len, "clip.vision", 11);
+        for (int i = 0; i < 250; i++) {
+            size_t at = (size_t)(keys - bytes) + lcg_below(&seed, 1600);
+            uint32_t old, value = values[lcg_below(&seed, sizeof values / sizeof *values)];
+            memcpy(&old, bytes + at, 4);
+            memcpy(bytes + at, &value, 4);
+            f = fopen(file, "wb");
+            assert_int_equal(fwrite(bytes, 1, len, f), len);
+            fclose(f);
+            memcpy(bytes + at, &old, 4);
+            kt__vision *v;
+            kt_error err;
+            if (kt__vision_open(file, &params, &v, &err) != KT_OK) continue;
+            if (kt__seer_plan_bytes(v) < 64 << 20) try_file(v);
+            kt__vision_close(v);
+        }
+    }
+    unlink(file);
+}
+
 static void other_files_are_refused(void **state) {
     (void)state;
     const kt__gguf_open_params params = {.use_mmap = true};
@@ -442,6 +508,7 @@ int main(void) {
         cmocka_unit_test(pictures_keep_their_form),
         cmocka_unit_test(long_pictures_are_refused),
         cmocka_unit_test(tiles_are_where_they_belong),
+        cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(other_files_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
