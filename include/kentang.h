@@ -1122,6 +1122,8 @@ struct kt_request_params {
      * without a bank and without the recall of its entries. Of prompts that are no conversation it means nothing. */
     kt_bank *bank;
     int32_t note_tokens;
+    /* 0, or the entry of `bank` whose correction is the answer, word for word: what kt_notes_judge found. */
+    uint64_t recited;
     /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
      * from. */
     bool keep;
@@ -1638,18 +1640,29 @@ KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learne
 typedef struct kt_probe_result {
     int32_t n_asked, n_used;    /* questions that a note answers; answers that say what it says */
     int32_t n_others, n_leaked; /* others; answers that say it anyway */
-    bool uses;                  /* all 20 were asked: at least 16 used, at most 4 leaked */
-    bool whole;                 /* all were asked */
+    /* Of kt_notes_judge, asked whether a note's question and each of the two ask for the same: yes, rightly and wrongly */
+    int32_t n_same, n_same_wrong;
+    bool uses;                  /* all were asked: at least 16 used, at most 4 leaked */
+    bool judges;                /* the same bounds for n_same and n_same_wrong */
+    bool whole;                 /* all KT_PROBE_NOTES were asked */
 } kt_probe_result;
+enum { KT_PROBE_NOTES = 20 };
 
-/* Threads: any; waits for 40 short answers. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
+/* Threads: any; waits for 80 short answers. KT_E_UNSUPPORTED, KT_E_TEMPLATE: a model without
  * conversations. */
 KT_API kt_status KT_CHECKED kt_notes_probe(kt_engine *engine, kt_probe_result *out, kt_error *err);
-/* The next note alone, so that a probe can be left off and resumed later, also by another process: adds its two answers
+/* The next note alone, so that a probe can be left off and resumed later, also by another process: adds its four answers
  * to *result, which is zero before the first one; nothing once it is whole. They are of the lowest priority.
- * Where it fails, *result is as it was. Threads: any; waits for 2 short answers. */
+ * Where it fails, *result is as it was. Threads: any; waits for 4 short answers. */
 KT_API kt_status KT_CHECKED kt_notes_probe_next(kt_engine *engine, kt_probe_result *result,
                                                 kt_error *err);
+/* Which entry of request->bank the conversation's last message asks for: in the question's own words, or, as the model
+ * judges by one token an entry, in others. Of the entries that open the four with the longest subjects, the newest first,
+ * are asked about; of request the conversation, client, cache_scope and priority count. *id 0: none. For
+ * kt_request_params.recited; where it is 0 a model that judges rightly (kt_probe_result.judges) is better off without
+ * notes, note_tokens -1. Threads: any; waits for up to four tokens. Errors: as of kt_engine_submit. */
+KT_API kt_status KT_CHECKED kt_notes_judge(kt_engine *engine, const kt_request_params *request,
+                                           uint64_t *id, kt_error *err);
 
 /* ---- sessions and caches on disk -------------------------------------------------------------
  *

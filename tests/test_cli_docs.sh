@@ -79,7 +79,7 @@ completes() { # EXPECTED WORDS...
 }
 cd "$source"
 completes "run rm" kentang r
-completes "serve stop show schema synth" kentang s
+completes "serve stop search show schema synth" kentang s
 completes --preset kentang run --preset
 completes "potato" kentang run --preset p
 completes "potato" kentang run --preset = p

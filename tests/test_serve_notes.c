@@ -428,6 +428,19 @@ static void test_auto_asks_the_probe(void **state) {
     closed_as_without();
 }
 
+/* One that judges recites what is asked for, and gets no notes for anything else. */
+static void test_judged_is_recited(void **state) {
+    (void)state;
+    const kt_probe_result judged = {
+        .n_asked = 20, .n_used = 18, .n_others = 20, .n_same = 17, .judges = true, .whole = true};
+    open_again(DEMO_FILE);
+    assert_int_equal(verdict_of(&judged), KT__NOTES_JUDGED);
+    json_t *answer = ask_as(ANNA, "where is the violet ladder", "");
+    ids_are(answer, "kentang.learned", "fb_1", 1);
+    json_decref(answer);
+    closed_as_without();
+}
+
 static json_t *first_verdict(json_t *answer) {
     return json_array_get(json_object_get(answer, "notes"), 0);
 }
@@ -478,6 +491,7 @@ int main(void) {
         cmocka_unit_test(test_no_trace_in_others),
         cmocka_unit_test(test_rolled_back_opens_nothing),
         cmocka_unit_test(test_auto_asks_the_probe),
+        cmocka_unit_test(test_judged_is_recited),
         cmocka_unit_test(test_probes_by_itself),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);

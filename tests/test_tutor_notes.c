@@ -352,6 +352,62 @@ static void notes_give_way_to_the_prompt(void **state) {
     kt__free(text);
 }
 
+static bool keep_text(void *user, const char *text, size_t len, int32_t id) {
+    (void)id;
+    return kt__buf_append(user, text, len);
+}
+
+static void answer_is(const char *asked, uint64_t recited, const char *wanted) {
+    const kt_message m = {"user", asked};
+    kt_request_params r = of_messages(&m, 1, bank);
+    kt_request_report report;
+    kt_error err;
+    kt__buf text;
+    kt__buf_init(&text, 1 << 16);
+    r.gen.sampling.temperature = 0;
+    r.gen.n_predict = 40;
+    r.note_tokens = -1;
+    r.recited = recited;
+    die_on(kt_request_run(engine, &r, keep_text, &text, &report, &err), &err);
+    if (wanted) {
+        assert_string_equal(text.data, wanted);
+        assert_int_equal(report.finish, KT_FINISH_EOG);
+        assert_int_equal(report.n_learned, 1);
+        assert_int_equal(report.learned[0], recited);
+    } else {
+        assert_null(strstr(text.data, "mill"));
+        assert_int_equal(report.n_learned, 0);
+    }
+    kt__buf_free(&text);
+}
+
+/* Word for word, whatever is asked; an entry that is not there is none. */
+static void what_is_recited_is_the_answer(void **state) {
+    (void)state;
+    answer_is("Say something about the violet ladder.", 3, RIGHT);
+    answer_is("Hello!", 5, "Jonas repairs the boiler.");
+    answer_is("Say hello.", 99, NULL);
+}
+
+static void judged_is(const char *asked, kt_bank *with, uint64_t id) {
+    const kt_message m = {"user", asked};
+    kt_request_params r = of_messages(&m, 1, with);
+    uint64_t found = 77;
+    kt_error err;
+    die_on(kt_notes_judge(engine, &r, &found, &err), &err);
+    assert_int_equal(found, id);
+}
+
+/* Without the model where the words are the question's, or nothing opens; the demo model judges no other words the same. */
+static void the_question_itself_is_found(void **state) {
+    (void)state;
+    judged_is(ASKED, bank, 3);
+    judged_is("where is the violet ladder", bank, 3);
+    judged_is("What is the capital of France?", bank, 0);
+    judged_is("Tell me a story about the violet ladder.", bank, 0);
+    judged_is(ASKED, NULL, 0);
+}
+
 static void a_probe_is_the_same_again(void **state) {
     kt_probe_result a, b;
     kt_error err;
@@ -366,6 +422,8 @@ static void a_probe_is_the_same_again(void **state) {
     assert_int_equal(a.n_others, 20);
     assert_int_equal(a.uses, a.n_used >= 16 && a.n_leaked <= 4);
     assert_true(a.uses); /* setup/learn_config.c says so of the embedded model */
+    assert_int_equal(a.judges, a.n_same >= 16 && a.n_same_wrong <= 4);
+    assert_false(a.judges);
     printf("demo model: %d of 20 notes used, %d of 20 leaked\n", (int)a.n_used, (int)a.n_leaked);
 }
 
@@ -380,6 +438,8 @@ int main(void) {
         cmocka_unit_test(closed_is_as_without),
         cmocka_unit_test(open_is_reported_and_kept_plain),
         cmocka_unit_test(notes_give_way_to_the_prompt),
+        cmocka_unit_test(what_is_recited_is_the_answer),
+        cmocka_unit_test(the_question_itself_is_found),
         cmocka_unit_test(a_probe_is_the_same_again),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -189,7 +189,7 @@ const startTeaching = () => {
 };
 
 // Whether a model gets to see what it was taught, in a sentence.
-const drawNotes = n => make("p", { className: "quiet", textContent: t(n.verdict === "used" && !n.asked ? "notes_known" : `notes_${n.verdict}`, { name: n.model, n: n.asked, used: n.used, leaked: n.leaked }) });
+const drawNotes = n => make("p", { className: "quiet", textContent: t(n.verdict === "used" && !n.asked ? "notes_known" : `notes_${n.verdict}`, { name: n.model, n: n.asked, of: n.of, used: n.used, leaked: n.leaked, same: n.same, wrong: n.same_wrong }) });
 
 let drawing = 0;
 const draw = async () => {

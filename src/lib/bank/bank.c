@@ -350,6 +350,26 @@ bool kt__bank_write_note(kt_bank *b, uint64_t id, kt__buf *out) {
     return item != NULL;
 }
 
+/* An entry's answer, or its question. */
+static bool write_part(kt_bank *b, uint64_t id, bool answer, kt__buf *out) {
+    pthread_mutex_lock(&b->lock);
+    const kt__bank_item *item = item_of(b, id);
+    if (item) {
+        const char *text = b->texts + item->text + (answer ? item->n_question : 0);
+        (void)kt__buf_append(out, text, answer ? item->n_answer : item->n_question);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return item != NULL;
+}
+
+bool kt__bank_write_question(kt_bank *b, uint64_t id, kt__buf *out) {
+    return write_part(b, id, false, out);
+}
+
+bool kt__bank_write_answer(kt_bank *b, uint64_t id, kt__buf *out) {
+    return write_part(b, id, true, out);
+}
+
 void kt__bank_write_scope(kt_bank *b, uint64_t id, kt__buf *out) {
     static const char *const names[] = {
         [KT__SCOPE_SUBJECT] = "subject",   [KT__SCOPE_NO_QUESTION] = "no_question",

@@ -50,6 +50,9 @@ void kt__bank_note(const char *question, size_t n_question, const char *answer, 
                    kt__buf *out);
 /* The same of an entry; false: it is not there (any more). */
 bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
+/* Its question alone (nothing where it is not known), and its answer. */
+bool kt__bank_write_question(kt_bank *bank, uint64_t id, kt__buf *out);
+bool kt__bank_write_answer(kt_bank *bank, uint64_t id, kt__buf *out);
 /* Where text[len] asks what was learned ("What have you learned?", in some wordings, English and Indonesian): appends the
  * answer, how many corrections count and the newest of them; returns how many are in it, their ids in ids[cap].
  * 0: it does not ask, or there are none. */

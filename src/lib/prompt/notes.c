@@ -57,15 +57,23 @@ static void list_opened(placing *p) {
     if (out->asked && !listed) out->opened[out->n_opened++] = out->asked;
 }
 
-/* A correction of that very question comes before the list. */
+/* The one entry that the request has recited; how many: 0 where it is not there (any more). */
+static size_t recite_entry(const placing *p, uint64_t id, kt__buf *out) {
+    p->notes->summary_ids[0] = id;
+    return kt__bank_write_answer(p->bank, id, out) && out->len > 0;
+}
+
+/* What is answered word for word. A correction of that very question comes before the list. */
 static kt_status summarise_bank(placing *p, kt_error *err) {
     kt__notes *out = p->notes;
     const kt__user_text *last = &p->texts[p->n_texts - 1];
+    uint64_t recited = out->request.recited;
     kt__buf text;
-    if (out->asked) return KT_OK;
+    if (out->asked && !recited) return KT_OK;
     kt__buf_init(&text, NOTE_BYTES);
-    out->n_listed = kt__bank_summarise(p->bank, last->text, last->len, &text, out->summary_ids,
-                                       KT_NOTES_MAX);
+    out->n_listed = recited ? recite_entry(p, recited, &text)
+                            : kt__bank_summarise(p->bank, last->text, last->len, &text,
+                                                 out->summary_ids, KT_NOTES_MAX);
     if (out->n_listed) out->summary = kt__arena_strndup(&out->arena, text.data, text.len);
     out->n_summary = text.len;
     bool failed = text.failed || (out->n_listed && !out->summary);

@@ -46,8 +46,10 @@ typedef struct kt__notes {
     size_t n_left;                         /* that opened and got none: no room */
     uint64_t opened[KT__NOTES_OPENED + 1]; /* the entries that open, noted or not */
     size_t n_opened;
-    uint64_t asked;      /* the one whose question the user's last message is; 0: none */
-    const char *summary; /* [n_summary] answers a question for what was learned; NULL: it is none */
+    uint64_t asked; /* the one whose question the user's last message is; 0: none */
+    /* [n_summary] is the answer: what was learned, to a question for that, or the entry that the request has
+     * recited; NULL: nothing is answered word for word */
+    const char *summary;
     size_t n_summary;
     uint64_t summary_ids[KT_NOTES_MAX]; /* [n_listed] that are in it */
     size_t n_listed;

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "context/types.h"
+#include "tutor/judge.h"
 
 enum { MOST_TOKENS = 48, MOST_ANSWER = 1 << 14 };
 
@@ -74,7 +75,8 @@ static const probe_note probes[] = {
      "Make up a title for a story about the Quarrol stone."},
 };
 
-enum { N_PROBES = sizeof probes / sizeof probes[0], LEAST_USED = 16, MOST_LEAKED = 4 };
+enum { LEAST_USED = 16, MOST_LEAKED = 4 };
+_Static_assert(sizeof probes / sizeof probes[0] == KT_PROBE_NOTES, "one row a note");
 
 /* A bank of one entry: what others would add is another question. */
 static kt_status open_note(const probe_note *p, kt_bank **out, kt_error *err) {
@@ -120,9 +122,17 @@ out:
     return status;
 }
 
+static kt_status compare_questions(kt_engine *engine, const probe_note *p, const char *question,
+                                   bool *same, kt_error *err) {
+    const kt_request_params as = {.priority = -KT_PRIORITY_MAX};
+    return kt__judge_same(engine, &as, p->question, strlen(p->question), question, strlen(question),
+                          same, err);
+}
+
 static void judge_counts(kt_probe_result *r) {
-    r->whole = r->n_asked >= N_PROBES;
+    r->whole = r->n_asked >= KT_PROBE_NOTES;
     r->uses = r->whole && r->n_used >= LEAST_USED && r->n_leaked <= MOST_LEAKED;
+    r->judges = r->whole && r->n_same >= LEAST_USED && r->n_same_wrong <= MOST_LEAKED;
 }
 
 kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_error *err) {
@@ -132,13 +142,17 @@ kt_status kt_notes_probe_next(kt_engine *engine, kt_probe_result *result, kt_err
     if (result->n_asked < 0)
         return kt__fail(err, KT_E_ARG, "a probe with %d notes asked", (int)result->n_asked);
     const probe_note *p = &probes[result->n_asked];
-    bool used = false, leaked = false;
+    bool used = false, leaked = false, same = false, wrong = false;
     KT__STEP(ask_with_note(engine, p, p->asked, &used, err));
     KT__STEP(ask_with_note(engine, p, p->other, &leaked, err));
+    KT__STEP(compare_questions(engine, p, p->asked, &same, err));
+    KT__STEP(compare_questions(engine, p, p->other, &wrong, err));
     result->n_asked++;
     result->n_others++;
     result->n_used += used;
     result->n_leaked += leaked;
+    result->n_same += same;
+    result->n_same_wrong += wrong;
     judge_counts(result);
     return KT_OK;
 }

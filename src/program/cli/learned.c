@@ -14,7 +14,7 @@
 
 typedef struct learned_opts {
     bool all, deep;
-    bool notes; /* corrections enter prompts as such, */
+    kt__notes_mode notes; /* corrections enter prompts as such, */
     char notes_why[256];
     int32_t n_step, n_own;
     bool everywhere;
@@ -78,7 +78,7 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts,
            (int)i.recall.n_source, (double)i.recall.bytes / 1024);
     if (i.adapter)
         printf("adapter     version %" PRId64 ", quality %+.3f, used %s\n", i.adapter,
-               i.quality_delta, kt__learn_use_of(i.scoped, opts->notes));
+               i.quality_delta, kt__learn_use_of(i.scoped, opts->notes != KT__NOTES_OUT));
     printf("notes       %s\n", opts->notes_why);
     printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
@@ -166,7 +166,7 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
     if (status != KT_OK) return status;
     kt_learner_get_info(*learner, &info);
     printf("%s, version %" PRId64, result.published ? "published" : "refused", result.version);
-    if (result.published) printf(", used %s", kt__learn_use_of(info.scoped, opts->notes));
+    if (result.published) printf(", used %s", kt__learn_use_of(info.scoped, opts->notes != KT__NOTES_OUT));
     printf("\n%s\n", result.report);
     kt_free(result.report);
     return KT_OK;
@@ -257,13 +257,20 @@ static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const
 
 /* Of the model, not of a learner. */
 static kt_status probe_model(const kt__session *session, const kt__config *config, kt_error *err) {
+    static const char *const words[] = {
+        [KT__NOTES_OUT] = "off",
+        [KT__NOTES_IN] = "on",
+        [KT__NOTES_RECITED] = "what it judges, recited, without notes,"};
     kt_probe_result r;
     KT__STEP(kt__learn_opts_probe(config, session->engine, session->model, &r, err));
     printf("notes used         %d of %d questions that they answer\n", (int)r.n_used,
            (int)r.n_asked);
     printf("taken for others   %d of %d questions that they do not answer\n", (int)r.n_leaked,
            (int)r.n_others);
-    printf("learning.notes     auto is %s for this model\n", r.uses ? "on" : "off");
+    printf("judged the same    %d of %d questions that ask for the same, %d of %d others\n",
+           (int)r.n_same, (int)r.n_asked, (int)r.n_same_wrong, (int)r.n_others);
+    printf("learning.notes     auto is %s for this model\n",
+           words[kt__notes_mode_of(kt__note_verdict_of(&r), false)]);
     return KT_OK;
 }
 

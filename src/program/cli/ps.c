@@ -76,10 +76,16 @@ static void print_notes(const json_t *models) {
         const json_t *notes = json_object_get(m, "notes");
         if (!notes) continue;
         bool measured = strcmp(text_at(notes, "verdict"), "measuring") != 0;
-        printf("\n%s: what it was taught %s its prompts as notes", text_at(m, "name"),
-               json_is_true(json_object_get(notes, "enters")) ? "enters" : "stays out of");
+        bool judges = !strcmp(text_at(notes, "verdict"), "judged");
+        if (judges)
+            printf("\n%s: it says which question asks for what it was taught, and recites that",
+                   text_at(m, "name"));
+        else
+            printf("\n%s: what it was taught %s its prompts as notes", text_at(m, "name"),
+                   json_is_true(json_object_get(notes, "enters")) ? "enters" : "stays out of");
         if (!measured)
-            printf(" until it is measured how it uses them (%lld of 20)", whole_at(notes, "asked"));
+            printf(" until it is measured how it uses them (%lld of %lld)",
+                   whole_at(notes, "asked"), whole_at(notes, "of"));
         printf("\n");
     }
 }

@@ -30,8 +30,10 @@ static const char *const consolidations[] = {[KT_CONSOLIDATE_EWC_MERGE] = "EwcMe
                                              [KT_CONSOLIDATE_BEST_ONLY] = "BestOnly"};
 enum { N_CONSOLIDATION = sizeof consolidations / sizeof consolidations[0] };
 
-static const char *const note_words[] = {
-    [KT__NOTES_AUTO] = "auto", [KT__NOTES_ON] = "on", [KT__NOTES_OFF] = "off"};
+static const char *const note_words[] = {[KT__NOTES_OUT] = "off",
+                                         [KT__NOTES_IN] = "on",
+                                         [KT__NOTES_RECITED] = "judged",
+                                         [KT__NOTES_AUTO] = "auto"};
 enum { N_NOTES = sizeof note_words / sizeof note_words[0] };
 
 /* N_NOTES: it is none. */
@@ -41,9 +43,9 @@ static int read_notes(const char *word) {
     return i;
 }
 
-kt__notes_setting kt__learn_notes_of(const kt__config *config) {
+kt__notes_mode kt__learn_notes_of(const kt__config *config) {
     int i = config->learn_notes ? read_notes(config->learn_notes) : KT__NOTES_AUTO;
-    return i == N_NOTES ? KT__NOTES_AUTO : (kt__notes_setting)i;
+    return i == N_NOTES ? KT__NOTES_AUTO : (kt__notes_mode)i;
 }
 
 const char *kt__learn_use_of(bool scoped, bool notes) {
@@ -102,7 +104,8 @@ kt_status kt__learn_config_check(const kt__config *c, kt_error *err) {
         return kt__config_expected(NULL, "learning.consolidation", "EwcMerge, Average or BestOnly",
                                    c->learn_consolidation, err);
     if (c->learn_notes && read_notes(c->learn_notes) == N_NOTES)
-        return kt__config_expected(NULL, "learning.notes", "auto, on or off", c->learn_notes, err);
+        return kt__config_expected(NULL, "learning.notes", "auto, on, judged or off",
+                                   c->learn_notes, err);
     if (c->learn_schedule && !read_hours(c->learn_schedule, &from, &to))
         return kt__config_expected(NULL, "learning.schedule", "two times of day, as 22:00-06:00",
                                    c->learn_schedule, err);
@@ -130,30 +133,49 @@ static kt_status print_id(const kt_model *model, char out[2 * KT_FINGERPRINT_BYT
 }
 
 /* How a file's line says what was counted, after the fingerprint and one of the words below. */
-#define COUNTS "%d of %d notes used, %d of %d taken for an answer to another question"
+#define COUNTS                                                                \
+    "%d of %d notes used, %d of %d taken for an answer to another question, " \
+    "%d rewordings and %d other questions judged the same"
 
-static const char *const verdict_words[] = {
-    [KT__NOTES_UNKNOWN] = "begun", [KT__NOTES_USED] = "yes", [KT__NOTES_NOT_USED] = "no"};
+static const char *const verdict_words[] = {[KT__NOTES_UNKNOWN] = "begun",
+                                            [KT__NOTES_USED] = "yes",
+                                            [KT__NOTES_JUDGED] = "judged",
+                                            [KT__NOTES_NOT_USED] = "no"};
+
+kt__notes_mode kt__notes_mode_of(kt__note_verdict verdict, bool presumed) {
+    if (verdict == KT__NOTES_JUDGED) return KT__NOTES_RECITED;
+    if (verdict == KT__NOTES_UNKNOWN) return presumed ? KT__NOTES_IN : KT__NOTES_OUT;
+    return verdict == KT__NOTES_USED ? KT__NOTES_IN : KT__NOTES_OUT;
+}
+
+kt__note_verdict kt__note_verdict_of(const kt_probe_result *r) {
+    if (!r->whole) return KT__NOTES_UNKNOWN;
+    return r->judges ? KT__NOTES_JUDGED : r->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
+}
 
 /* "FINGERPRINT yes: 19 of 20 notes used, ..." */
 static kt__note_verdict read_verdict(const char *line, const char *id, kt_probe_result *so_far) {
     size_t n = strlen(id);
-    int used, asked, leaked, others;
+    int used, asked, leaked, others, same, wrong;
     char word[8];
     if (strncmp(line, id, n) != 0) return KT__NOTES_UNKNOWN;
-    if (sscanf(line + n, " %7[a-z]: " COUNTS, word, &used, &asked, &leaked, &others) != 5)
+    if (sscanf(line + n, " %7[a-z]: " COUNTS, word, &used, &asked, &leaked, &others, &same,
+               &wrong) != 7)
         return KT__NOTES_UNKNOWN;
-    bool sound = 0 <= used && used <= asked && 0 <= leaked && leaked <= others && asked <= 1000 &&
-                 others == asked;
+    bool sound = 0 <= used && used <= asked && 0 <= leaked && leaked <= others && 0 <= same &&
+                 same <= asked && 0 <= wrong && wrong <= asked && asked <= 1000 && others == asked;
     if (!sound) return KT__NOTES_UNKNOWN;
-    kt__note_verdict verdict = KT__NOTES_UNKNOWN;
-    if (!strcmp(word, "yes")) verdict = KT__NOTES_USED;
-    if (!strcmp(word, "no")) verdict = KT__NOTES_NOT_USED;
+    int i = KT__NOTES_NOT_USED;
+    while (i > KT__NOTES_UNKNOWN && strcmp(word, verdict_words[i]) != 0) i--;
+    kt__note_verdict verdict = (kt__note_verdict)i;
     *so_far = (kt_probe_result){.n_asked = asked,
                                 .n_used = used,
                                 .n_others = others,
                                 .n_leaked = leaked,
+                                .n_same = same,
+                                .n_same_wrong = wrong,
                                 .uses = verdict == KT__NOTES_USED,
+                                .judges = verdict == KT__NOTES_JUDGED,
                                 .whole = verdict != KT__NOTES_UNKNOWN};
     return verdict;
 }
@@ -197,32 +219,39 @@ bool kt__note_presumed(const kt_model *model) {
 
 void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_probe_result *so_far,
                           char *out, size_t size) {
-    static const char counts[] =
-        "it used %d of %d made-up ones, and took %d of %d for an answer to "
-        "another question";
-    char found[128] = "";
-    snprintf(found, sizeof found, counts, (int)so_far->n_used, (int)so_far->n_asked,
-             (int)so_far->n_leaked, (int)so_far->n_others);
+    char found[160] = "";
+    if (so_far->n_asked && verdict == KT__NOTES_JUDGED)
+        snprintf(found, sizeof found,
+                 ": it judged %d of %d rewordings rightly, and %d of %d other questions wrongly",
+                 (int)so_far->n_same, (int)so_far->n_asked, (int)so_far->n_same_wrong,
+                 (int)so_far->n_others);
+    else if (so_far->n_asked)
+        snprintf(found, sizeof found,
+                 ": it used %d of %d made-up ones, and took %d of %d for an answer to another "
+                 "question",
+                 (int)so_far->n_used, (int)so_far->n_asked, (int)so_far->n_leaked,
+                 (int)so_far->n_others);
     if (verdict == KT__NOTES_UNKNOWN)
         snprintf(
             out, size,
-            "what it was taught %s its prompts as notes until it is measured how it uses them (%d of 20)",
-            presumed ? "enters" : "stays out of", (int)so_far->n_asked);
+            "what it was taught %s its prompts as notes until it is measured how it uses them (%d of %d)",
+            presumed ? "enters" : "stays out of", (int)so_far->n_asked, (int)KT_PROBE_NOTES);
+    else if (verdict == KT__NOTES_JUDGED)
+        snprintf(out, size,
+                 "it says which question asks for what it was taught, and recites that%s", found);
     else
-        snprintf(out, size, "what it was taught %s its prompts as notes%s%s",
-                 verdict == KT__NOTES_USED ? "enters" : "stays out of", so_far->n_asked ? ": " : "",
-                 so_far->n_asked ? found : "");
+        snprintf(out, size, "what it was taught %s its prompts as notes%s",
+                 verdict == KT__NOTES_USED ? "enters" : "stays out of", found);
 }
 
 kt_status kt__note_probe_write(const kt__config *config, const char *name, const kt_model *model,
                                const kt_probe_result *r, kt_error *err) {
     char folder[KT__FILES_PATH_MAX], id[2 * KT_FINGERPRINT_BYTES + 1], line[LINE_BYTES];
-    kt__note_verdict verdict = r->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
     KT__STEP(kt__namespace_model_folder(config, name, folder, sizeof folder, err));
     KT__STEP(print_id(model, id, err));
     int n = snprintf(line, sizeof line, "%s %s: " COUNTS "\n", id,
-                     verdict_words[r->whole ? verdict : KT__NOTES_UNKNOWN], (int)r->n_used,
-                     (int)r->n_asked, (int)r->n_leaked, (int)r->n_others);
+                     verdict_words[kt__note_verdict_of(r)], (int)r->n_used, (int)r->n_asked,
+                     (int)r->n_leaked, (int)r->n_others, (int)r->n_same, (int)r->n_same_wrong);
     KT__STEP(kt__files_make_dir(folder, err));
     return kt__files_replace(folder, file_name, line, (size_t)n, err);
 }

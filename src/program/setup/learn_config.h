@@ -13,13 +13,16 @@ typedef struct kt__learn_plan {
     kt_consolidation consolidation;
 } kt__learn_plan;
 
-typedef enum kt__notes_setting {
-    KT__NOTES_AUTO, /* as the probe of the model says */
-    KT__NOTES_ON,
-    KT__NOTES_OFF
-} kt__notes_setting;
+/* What becomes of the corrections that a conversation opens. */
+typedef enum kt__notes_mode {
+    KT__NOTES_OUT, /* they stay out of the prompt */
+    KT__NOTES_IN,
+    KT__NOTES_RECITED, /* the one that kt_notes_judge finds is the answer; where it finds none, they stay out */
+    KT__NOTES_AUTO /* as the probe of the model says: what is set, and no model's */
+} kt__notes_mode;
 
-kt__notes_setting kt__learn_notes_of(const kt__config *config);
+/* As it is set. */
+kt__notes_mode kt__learn_notes_of(const kt__config *config);
 /* For which requests an adapter is used, where notes are given or not: a phrase, constant. */
 const char *kt__learn_use_of(bool scoped, bool notes);
 kt__learn_plan kt__learn_plan_of(const kt__config *config); /* one that was checked */
@@ -37,8 +40,13 @@ bool kt__learn_config_in_hours(const kt__config *config, int minute);
 typedef enum kt__note_verdict {
     KT__NOTES_UNKNOWN, /* not measured, or not to the end */
     KT__NOTES_USED,
+    KT__NOTES_JUDGED, /* it says rightly which correction a question asks for, and recites that */
     KT__NOTES_NOT_USED
 } kt__note_verdict;
+
+kt__notes_mode kt__notes_mode_of(kt__note_verdict verdict, bool presumed);
+/* What is to be said of a whole probe. */
+kt__note_verdict kt__note_verdict_of(const kt_probe_result *result);
 
 /* name: the model's, as it is served. so_far (or NULL): what was counted, also where the probe was left off. */
 kt__note_verdict kt__note_probe_read(const kt__config *config, const char *name,

@@ -65,22 +65,22 @@ out:
     return status;
 }
 
-kt_status kt__learn_opts_notes(const kt__config *given, const kt_model *model, bool *use,
+kt_status kt__learn_opts_notes(const kt__config *given, const kt_model *model, kt__notes_mode *mode,
                                char *said, size_t size, kt_error *err) {
     kt__config *c = NULL;
     kt_probe_result so_far;
     kt_status status;
-    *use = false;
+    *mode = KT__NOTES_OUT;
     KT__TRY(kt__config_create(&c, err));
     KT__TRY(read_learning(given, c, err));
-    kt__notes_setting setting = kt__learn_notes_of(c);
-    if (setting != KT__NOTES_AUTO) {
-        *use = setting == KT__NOTES_ON;
-        snprintf(said, size, "learning.notes is %s", *use ? "on" : "off");
+    kt__notes_mode set = kt__learn_notes_of(c);
+    if (set != KT__NOTES_AUTO) {
+        *mode = set;
+        snprintf(said, size, "learning.notes is %s", c->learn_notes);
     } else {
         kt__note_verdict verdict = kt__note_probe_read(c, c->models[0].name, model, &so_far);
         bool presumed = kt__note_presumed(model);
-        *use = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
+        *mode = kt__notes_mode_of(verdict, presumed);
         kt__note_verdict_say(verdict, presumed, &so_far, said, size);
     }
 out:

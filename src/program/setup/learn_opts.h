@@ -8,6 +8,7 @@
 #include <kentang.h>
 
 #include "setup/config.h"
+#include "setup/learn_config.h"
 #include "term/options.h"
 
 typedef struct kt__learn_opts {
@@ -20,9 +21,10 @@ kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
 kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
                                          kt_engine *engine, bool read_only, kt_learner **out,
                                          kt_error *err);
-/* Whether corrections enter prompts as notes there; said: out[size], why. */
-kt_status KT_CHECKED kt__learn_opts_notes(const kt__config *given, const kt_model *model, bool *use,
-                                          char *said, size_t size, kt_error *err);
+/* What becomes of corrections there; said: out[size], why. */
+kt_status KT_CHECKED kt__learn_opts_notes(const kt__config *given, const kt_model *model,
+                                          kt__notes_mode *mode, char *said, size_t size,
+                                          kt_error *err);
 /* Measures whether the model uses notes rightly, and keeps it there. */
 kt_status KT_CHECKED kt__learn_opts_probe(const kt__config *given, kt_engine *engine,
                                           const kt_model *model, kt_probe_result *out,

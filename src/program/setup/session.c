@@ -316,11 +316,16 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     if (status != KT_OK) return status;
     request->recall = learned->recall;
     request->bank = learned->bank;
-    request->note_tokens = s->notes ? 0 : -1;
+    request->note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     kt_adapter *adapter = kt_learned_adapter(learned, request);
     if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};
     status = kt_seq_set_adapters(s->seq, uses, n, err);
+    bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms && !request->tools;
+    if (status == KT_OK && judged) {
+        status = kt_notes_judge(s->engine, request, &request->recited, err);
+        request->note_tokens = -1;
+    }
     if (status != KT_OK) kt_learned_close(learned);
     return status;
 }

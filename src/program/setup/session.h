@@ -8,6 +8,7 @@
 #include <kentang.h>
 
 #include "setup/command_model.h"
+#include "setup/learn_config.h"
 #include "setup/place.h"
 #include "setup/setting_opts.h"
 
@@ -29,9 +30,9 @@ typedef struct kt__session {
     kt__lora_set lora; /* for requests without it */
     kt_model_info info;
     kt_engine_info engine_info;
-    kt_learner *learner; /* the command's; NULL: it does not learn */
-    bool notes;          /* what was corrected enters prompts as notes */
-    bool reproducible;   /* the same bytes on every machine: not with --blas */
+    kt_learner *learner;  /* the command's; NULL: it does not learn */
+    kt__notes_mode notes; /* what becomes of what was corrected */
+    bool reproducible;    /* the same bytes on every machine: not with --blas */
 } kt__session;
 
 kt__opt_group kt__session_opts_group(kt__session_opts *opts); /* -v */

@@ -60,11 +60,30 @@ void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
     if (job->model.n_noted > before) tell_learned(job);
 }
 
-/* Whether what was corrected enters prompts as notes. */
-static bool uses_notes(kt__job *job) {
-    return kt__learner_table_notes(
+/* What becomes of corrections in this job's prompts. The model judges single questions whose answers are free: what is
+ * recited has no form, and calls nothing. */
+static kt__notes_mode notes_mode(kt__job *job) {
+    const kt__wire_request *w = job->request.wire;
+    kt__notes_mode mode = kt__learner_table_notes(
         kt__served_learners(job->model.served), job->request.settings->config,
         kt__served_name(job->model.served), job->model.loaded, &job->shared->log);
+    bool fits = w->n_prompts == 1 && !w->req.constraint.n_forms && !w->req.tools;
+    return mode == KT__NOTES_RECITED && !fits ? KT__NOTES_IN : mode;
+}
+
+/* The correction that the prompt asks for, if there is one, is its answer. Waits for the model. */
+static kt_status judge_question(kt__job *job, kt_error *err) {
+    kt_request_params r = job->request.wire->req;
+    uint64_t id;
+    r.client = job->request.share;
+    r.cache_scope = job->request.client;
+    kt__wire_set_prompt(job->request.wire, 0, &r);
+    KT__STEP(kt_notes_judge(job->model.engine, &r, &id, err));
+    pthread_mutex_lock(&job->lock);
+    job->request.wire->req.recited = id;
+    job->request.wire->req.note_tokens = -1;
+    pthread_mutex_unlock(&job->lock);
+    return KT_OK;
 }
 
 static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_t version,
@@ -87,11 +106,11 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     if (learner) status = kt_learner_get(learner, version, &learned, err);
     kt__served_learner_done(job->model.served, learner);
     if (status != KT_OK) return status;
-    bool noted = learned.bank && uses_notes(job);
+    kt__notes_mode mode = learned.bank ? notes_mode(job) : KT__NOTES_OUT;
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
     job->request.wire->req.bank = learned.bank;
-    job->request.wire->req.note_tokens = noted ? 0 : -1;
+    job->request.wire->req.note_tokens = mode == KT__NOTES_OUT ? -1 : 0;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.recall = learned.recall;
@@ -103,7 +122,7 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
         job->request.wire->req.n_adapters = 1;
     }
     pthread_mutex_unlock(&job->lock);
-    return KT_OK;
+    return mode == KT__NOTES_RECITED ? judge_question(job, err) : KT_OK;
 }
 
 /* "Learning: 12 corrections, version 3, quality +0.041." */

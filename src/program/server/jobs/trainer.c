@@ -69,7 +69,7 @@ static void log_result(kt__trainer *t, const char *name, kt_status status, const
 
 static bool is_noted(kt__trainer *t, const kt__config *c, const kt__trained *of) {
     return kt__learner_table_notes(kt__served_learners(of->served), c, kt__served_name(of->served),
-                                   of->model, &t->shared->log);
+                                   of->model, &t->shared->log) != KT__NOTES_OUT;
 }
 
 const char *kt__trainer_use(kt__trainer *t, const kt__trained *of) {
@@ -218,7 +218,7 @@ static void ask_next(kt__trainer *t, const kt__config *c, kt__served *served, kt
     kt_error err;
     int64_t begin_us = kt__now_us();
     kt_status status = kt_notes_probe_next(engine, probed, &err);
-    t->n_submitted += 2;
+    t->n_submitted += 4;
     if (status == KT_OK) status = kt__note_probe_write(c, name, model, probed, &err);
     t->rest_until_us = 2 * kt__now_us() - begin_us;
     if (status == KT_OK) {

@@ -191,16 +191,16 @@ static void look_up_verdict(kt__learner_table *table, const kt__config *config,
     kt__slog_line(log, KT_LOG_INFO, "learning: %s: %s", model_name, said);
 }
 
-bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, kt__slog *log) {
-    kt__notes_setting setting = kt__learn_notes_of(config);
-    if (setting != KT__NOTES_AUTO) return setting == KT__NOTES_ON;
+kt__notes_mode kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
+                                       const char *model_name, const kt_model *model,
+                                       kt__slog *log) {
+    kt__notes_mode set = kt__learn_notes_of(config);
+    if (set != KT__NOTES_AUTO) return set;
     pthread_mutex_lock(&table->lock);
     look_up_verdict(table, config, model_name, model, log);
-    bool unknown = table->verdict == KT__NOTES_UNKNOWN;
-    bool use = unknown ? table->presumed : table->verdict == KT__NOTES_USED;
+    kt__notes_mode mode = kt__notes_mode_of(table->verdict, table->presumed);
     pthread_mutex_unlock(&table->lock);
-    return use;
+    return mode;
 }
 
 bool kt__learner_table_settled(kt__learner_table *table, const kt__config *config) {
@@ -229,7 +229,7 @@ void kt__learner_table_probed(kt__learner_table *table, const char *model_name,
     char said[256];
     pthread_mutex_lock(&table->lock);
     table->probed = *result;
-    if (result->whole) table->verdict = result->uses ? KT__NOTES_USED : KT__NOTES_NOT_USED;
+    if (result->whole) table->verdict = kt__note_verdict_of(result);
     kt__note_verdict_say(table->verdict, table->presumed, result, said, sizeof said);
     pthread_mutex_unlock(&table->lock);
     if (result->whole) kt__slog_line(log, KT_LOG_INFO, "learning: %s: %s", model_name, said);
@@ -244,6 +244,7 @@ void kt__learner_table_unmeasurable(kt__learner_table *table) {
 bool kt__learner_table_write_verdict(kt__learner_table *table, kt__buf *out) {
     static const char *const words[] = {[KT__NOTES_UNKNOWN] = "measuring",
                                         [KT__NOTES_USED] = "used",
+                                        [KT__NOTES_JUDGED] = "judged",
                                         [KT__NOTES_NOT_USED] = "not_used"};
     pthread_mutex_lock(&table->lock);
     const kt_probe_result p = table->probed;
@@ -251,10 +252,13 @@ bool kt__learner_table_write_verdict(kt__learner_table *table, kt__buf *out) {
     bool looked = table->looked, presumed = table->presumed;
     pthread_mutex_unlock(&table->lock);
     if (!looked) return false;
-    bool enters = verdict == KT__NOTES_UNKNOWN ? presumed : verdict == KT__NOTES_USED;
-    (void)kt__buf_printf(
-        out, "\"verdict\":\"%s\",\"enters\":%s,\"asked\":%d,\"used\":%d,\"leaked\":%d",
-        words[verdict], enters ? "true" : "false", (int)p.n_asked, (int)p.n_used, (int)p.n_leaked);
+    bool enters = kt__notes_mode_of(verdict, presumed) == KT__NOTES_IN;
+    (void)kt__buf_printf(out,
+                         "\"verdict\":\"%s\",\"enters\":%s,\"of\":%d,\"asked\":%d,\"used\":%d,"
+                         "\"leaked\":%d,\"same\":%d,\"same_wrong\":%d",
+                         words[verdict], enters ? "true" : "false", (int)KT_PROBE_NOTES,
+                         (int)p.n_asked, (int)p.n_used, (int)p.n_leaked, (int)p.n_same,
+                         (int)p.n_same_wrong);
     return true;
 }
 

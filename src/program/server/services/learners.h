@@ -39,10 +39,11 @@ void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner)
 /* Adds to the counts; status: how the learner's feedback ended. */
 void kt__learner_table_count(kt__learner_table *table, const kt_learner *learner, kt_status status,
                              const kt_feedback_result *result);
-/* Whether corrections enter prompts as notes: as the configuration says, else as the model was measured, else as is
+/* What becomes of corrections that a conversation opens: as the configuration says, else as the model was measured, else as is
  * presumed of it; looked up once until the table is cleared, and then said in the log. */
-bool kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
-                             const char *model_name, const kt_model *model, kt__slog *log);
+kt__notes_mode kt__learner_table_notes(kt__learner_table *table, const kt__config *config,
+                                       const char *model_name, const kt_model *model,
+                                       kt__slog *log);
 /* Nothing is left to measure, as far as it was looked up. */
 bool kt__learner_table_settled(kt__learner_table *table, const kt__config *config);
 /* Whether it depends on a measurement that is not whole; so_far: what was counted. */
