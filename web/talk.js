@@ -153,7 +153,7 @@ export const why = e => e.status === 401 ? t("badKey") : e.status ? e.message : 
 const failed = (n, e, stop) => {
   if (stop.signal.aborted) { n.end = "cancelled"; return; }
   n.end = "failed";
-  n.why = /does not fit/.test(e.message) ? t("tooLong", { why: e.message.replace(/: ask for a larger context.*/, "") }) : why(e);
+  n.why = /exceeds the available context/.test(e.message) ? t("tooLong", { why: e.message.replace(/; shorten it.*/, "") }) : why(e);
   if (e.status === 401) tell(n.why);
 };
 

@@ -326,7 +326,7 @@ const tests = {
     assert.equal(await page.locator(".branches").count(), 0, "the failed one made room");
     await say(page, "word ".repeat(1200));
     await page.locator(".end.bad").waitFor();
-    assert.match(await page.textContent(".end.bad"), /too long for this model: .*does not fit/);
+    assert.match(await page.textContent(".end.bad"), /too long for this model: .*exceeds the available context/);
     assert.ok(!/-c\b/.test(await page.textContent(".end.bad")));
     await server.stop();
     return page;

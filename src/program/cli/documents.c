@@ -214,7 +214,7 @@ static int count_terms(const term_list *t, const kt__passage *p, int counts[MOST
     return n;
 }
 
-static kt_status score_passages(kt__documents *d, const char *question, kt_error *err) {
+kt_status kt__documents_score(kt__documents *d, const char *question, kt_error *err) {
     const double k1 = 1.2, b = 0.75;
     int counts[MOST_TERMS];
     double words = 0;
@@ -229,6 +229,7 @@ static kt_status score_passages(kt__documents *d, const char *question, kt_error
     for (size_t i = 0; i < d->n_passages; i++) {
         kt__passage *p = &d->passages[i];
         double length = count_terms(t, p, counts);
+        p->score = 0;
         for (int k = 0; k < t->n; k++) {
             double rare = log(1.0 + (n - t->n_with[k] + 0.5) / (t->n_with[k] + 0.5));
             p->score += rare * counts[k] * (k1 + 1.0) /
@@ -262,23 +263,6 @@ static int32_t cost_of(const kt__passage *p) {
     return p->n_tokens + LABEL_TOKENS;
 }
 
-static kt_status choose_best(kt__documents *d, int32_t n_tokens, int32_t *n_chosen, kt_error *err) {
-    kt__passage **order = kt__calloc(d->n_passages, sizeof *order);
-    if (!order) return kt__fail_nomem(err, "passages", d->n_passages * sizeof *order);
-    for (size_t i = 0; i < d->n_passages; i++) order[i] = &d->passages[i];
-    qsort(order, d->n_passages, sizeof *order, compare_scores);
-    for (size_t i = 0; i < d->n_passages; i++) {
-        if (*n_chosen + cost_of(order[i]) > n_tokens) continue;
-        *n_chosen += cost_of(order[i]);
-        order[i]->chosen = true;
-    }
-    kt__free(order);
-    if (*n_chosen) return KT_OK;
-    return kt__fail(err, KT_E_CONTEXT_FULL,
-                    "--read: there is room for %d tokens, and no passage fits: raise --ctx",
-                    (int)n_tokens);
-}
-
 kt_status kt__documents_count(kt__documents *d, const kt_model *model, int32_t *n_tokens,
                               kt_error *err) {
     *n_tokens = 0;
@@ -290,22 +274,49 @@ kt_status kt__documents_count(kt__documents *d, const kt_model *model, int32_t *
     return KT_OK;
 }
 
-kt_status kt__documents_choose(kt__documents *d, const char *question, int32_t n_tokens,
-                               int32_t *n_chosen, kt_error *err) {
-    int32_t all = 0;
-    *n_chosen = 0;
-    for (size_t i = 0; i < d->n_passages; i++) {
-        d->passages[i].score = 0;
-        d->passages[i].chosen = false;
-        all += cost_of(&d->passages[i]);
-    }
-    if (all > n_tokens) {
-        KT__STEP(score_passages(d, question, err));
-        return choose_best(d, n_tokens, n_chosen, err);
-    }
-    for (size_t i = 0; i < d->n_passages; i++) d->passages[i].chosen = true;
-    *n_chosen = all;
+/* Passages in the order of their scores, for kt__free. */
+static kt_status order_passages(kt__documents *d, kt__passage ***out, kt_error *err) {
+    kt__passage **order = kt__calloc(d->n_passages, sizeof *order);
+    *out = order;
+    if (!order) return kt__fail_nomem(err, "passages", d->n_passages * sizeof *order);
+    for (size_t i = 0; i < d->n_passages; i++) order[i] = &d->passages[i];
+    qsort(order, d->n_passages, sizeof *order, compare_scores);
     return KT_OK;
+}
+
+/* By the sum of 1 / (60 + rank) in both orders (Cormack et al. 2009, reciprocal rank fusion). */
+kt_status kt__documents_fuse(kt__documents *d, const double *nearness, kt_error *err) {
+    const double k = 60.0;
+    kt__passage **order;
+    double *sums = kt__calloc(d->n_passages, sizeof *sums);
+    if (!sums) return kt__fail_nomem(err, "passages", d->n_passages * sizeof *sums);
+    kt_status status = KT_OK;
+    for (int by = 0; by < 2 && status == KT_OK; by++) {
+        status = order_passages(d, &order, err);
+        for (size_t i = 0; i < d->n_passages && status == KT_OK; i++)
+            sums[order[i] - d->passages] += 1.0 / (k + (double)i + 1.0);
+        for (size_t i = 0; i < d->n_passages; i++)
+            d->passages[i].score = by ? sums[i] : nearness[i];
+        kt__free(order);
+    }
+    kt__free(sums);
+    return status;
+}
+
+kt_status kt__documents_choose(kt__documents *d, int32_t n_tokens, int32_t *n_chosen,
+                               kt_error *err) {
+    kt__passage **order;
+    *n_chosen = 0;
+    KT__STEP(order_passages(d, &order, err));
+    for (size_t i = 0; i < d->n_passages; i++) {
+        order[i]->chosen = *n_chosen + cost_of(order[i]) <= n_tokens;
+        if (order[i]->chosen) *n_chosen += cost_of(order[i]);
+    }
+    kt__free(order);
+    if (*n_chosen) return KT_OK;
+    return kt__fail(err, KT_E_CONTEXT_FULL,
+                    "--read: there is room for %d tokens, and no passage fits: raise --ctx",
+                    (int)n_tokens);
 }
 
 static bool same_place(const kt__passage *a, const kt__passage *b) {

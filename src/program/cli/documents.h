@@ -37,9 +37,14 @@ void kt__documents_free(kt__documents *documents);
 /* *n_tokens: of all passages, with what is said of each. */
 kt_status kt__documents_count(kt__documents *documents, const kt_model *model, int32_t *n_tokens,
                               kt_error *err) KT_CHECKED;
-/* After that. Marks what fits into n_tokens, *n_chosen: all, or the passages that are nearest to the question. */
-kt_status kt__documents_choose(kt__documents *documents, const char *question, int32_t n_tokens,
-                               int32_t *n_chosen, kt_error *err) KT_CHECKED;
+/* How near each passage is to the question by its words; after that, by both: what an encoder says, nearness[n_passages]. */
+kt_status kt__documents_score(kt__documents *documents, const char *question,
+                              kt_error *err) KT_CHECKED;
+kt_status kt__documents_fuse(kt__documents *documents, const double *nearness,
+                             kt_error *err) KT_CHECKED;
+/* After counting and, where not all fits, scoring. Marks what fits into n_tokens, *n_chosen: all, or the nearest passages. */
+kt_status kt__documents_choose(kt__documents *documents, int32_t n_tokens, int32_t *n_chosen,
+                               kt_error *err) KT_CHECKED;
 /* The chosen passages with their files and pages, and the question after them. */
 void kt__documents_write(const kt__documents *documents, const char *question, kt__buf *out);
 /* "report.pdf, pages 3 and 7": where the chosen ones are. */

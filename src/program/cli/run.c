@@ -82,6 +82,7 @@ typedef struct run_opts {
     bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
     kt__opt_texts images, reads;
+    const char *read_encoder;
     int32_t read_s;
     prompt_cache kept;
     kt__learn_opts learn;
@@ -144,6 +145,13 @@ static const kt__opt prompt_table[] = {
      .arg = "N",
      .help = "of what --read names, so much that it is read in about N seconds; 0: as much as fits "
              "(default 120)"},
+    {.name = "read-encoder",
+     .kind = KT__OPT_TEXT,
+     .at = AT(read_encoder),
+     .arg = "MODEL",
+     .help =
+         "a model for embeddings: passages are then chosen by their vectors as well as by their "
+         "words"},
     {.name = "raw",
      .kind = KT__OPT_ON,
      .at = AT(raw),
@@ -529,8 +537,9 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
 
 static int run_with_documents(kt__session *session, const run_opts *opts, const prompt *p,
                               kt__sampling_opts *sampling) {
-    const kt__read_params params = {&opts->reads, p->text, opts->read_s, sampling->params.n_predict,
-                                    opts->quiet};
+    const kt__read_params params = {
+        &opts->reads, p->text, opts->read_encoder, opts->read_s, sampling->params.n_predict,
+        opts->quiet};
     kt_error err;
     kt__buf text;
     kt_status status = kt__run_documents(session, &params, &text, &err);

@@ -3,15 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "cli/documents.h"
+#include "setup/model_name.h"
 
 enum {
     MOST_BYTES = 256 << 20,
     FRAME_TOKENS = 96,   /* the template, and a system message of some lines */
     ANSWER_TOKENS = 512, /* kept free for the answer where nothing is said of it, */
     LEAST_TIMED = 1000,  /* tokens from which on reading is timed, */
-    PROBE_BYTES = 600    /* by so much text */
+    PROBE_BYTES = 600,   /* by so much text */
+    MOST_TEXT = 4096     /* bytes of what becomes a vector */
 };
 
 /* Tokens of a prompt that are read in a second, by reading some; 0: not known. */
@@ -37,6 +40,75 @@ static int32_t room_of(const kt__session *s, const kt__read_params *p) {
     return room > question ? room - question : 0;
 }
 
+/* ---- nearness by vectors ---- */
+
+typedef struct reader {
+    kt_model *model;
+    kt_engine *engine;
+    kt_model_info info;
+    int32_t *ids; /* [cap] */
+    size_t cap;
+    float *vector; /* [2][d_model]: the question's, and a passage's */
+} reader;
+
+static kt_status open_reader(reader *r, kt__session *s, const char *name, kt_error *err) {
+    char *path = NULL;
+    kt_status status;
+    KT__TRY(kt__model_name_find(name, NULL, &path, err));
+    KT__TRY(kt_model_open(s->ctx, path, NULL, &r->model, err));
+    KT__TRY(kt_engine_open(r->model, NULL, &r->engine, err));
+    kt_model_get_info(r->model, &r->info);
+    r->cap = (size_t)(r->info.n_ctx_train > 0 && r->info.n_ctx_train < 512 ? r->info.n_ctx_train
+                                                                           : 512);
+    r->ids = kt__calloc(r->cap + MOST_TEXT, sizeof *r->ids);
+    r->vector = kt__calloc(2 * (size_t)r->info.d_model, sizeof *r->vector);
+    if (!r->ids || !r->vector) status = kt__fail_nomem(err, "vectors", r->cap);
+out:
+    kt__free(path);
+    return status;
+}
+
+static void close_reader(reader *r) {
+    kt_engine_close(r->engine);
+    kt_model_close(r->model);
+    kt__free(r->ids);
+    kt__free(r->vector);
+}
+
+/* What is longer than the encoder takes is cut. */
+static kt_status embed_text(const reader *r, const char *text, size_t len, float *out,
+                            kt_error *err) {
+    size_t n;
+    if (len > MOST_TEXT - 8)
+        len = MOST_TEXT - 8; /* a token has at least a byte, and some are added */
+    KT__STEP(
+        kt_tokenize(r->model, text, len, KT_TOK_ADD_SPECIAL, r->ids, r->cap + MOST_TEXT, &n, err));
+    return kt_embed(r->engine, r->ids, n < r->cap ? n : r->cap, KT_POOLING_MODEL, true, out, err);
+}
+
+static kt_status fuse_vectors(kt__session *s, const kt__read_params *p, kt__documents *d,
+                              kt_error *err) {
+    reader r = {0};
+    kt_status status;
+    double *nearness = kt__calloc(d->n_passages, sizeof *nearness);
+    if (!nearness) KT__TRY(kt__fail_nomem(err, "passages", d->n_passages * sizeof *nearness));
+    KT__TRY(open_reader(&r, s, p->encoder, err));
+    KT__TRY(embed_text(&r, p->question, strlen(p->question), r.vector, err));
+    for (size_t i = 0; i < d->n_passages; i++) {
+        float *own = r.vector + r.info.d_model;
+        KT__TRY(embed_text(&r, d->passages[i].text, d->passages[i].len, own, err));
+        for (int k = 0; k < r.info.d_model; k++)
+            nearness[i] += (double)r.vector[k] * (double)own[k];
+    }
+    status = kt__documents_fuse(d, nearness, err);
+out:
+    close_reader(&r);
+    kt__free(nearness);
+    return status;
+}
+
+/* ---- the whole ---- */
+
 static void tell_choice(const kt__documents *d, int32_t n_all, int32_t n_chosen, double rate) {
     bool whole = n_all == n_chosen;
     fprintf(stderr, "kentang: %s", whole ? "reading " : "");
@@ -61,7 +133,9 @@ kt_status kt__run_documents(kt__session *s, const kt__read_params *p, kt__buf *o
     KT__TRY(kt__documents_count(&d, s->model, &n_all, err));
     if (n_all > LEAST_TIMED) rate = reading_rate(s, d.passages[0].text, d.passages[0].len);
     if (rate > 0 && p->most_s && rate * p->most_s < room) room = (int32_t)(rate * p->most_s);
-    KT__TRY(kt__documents_choose(&d, p->question, room, &n_chosen, err));
+    if (n_all > room) KT__TRY(kt__documents_score(&d, p->question, err));
+    if (n_all > room && p->encoder) KT__TRY(fuse_vectors(s, p, &d, err));
+    KT__TRY(kt__documents_choose(&d, room, &n_chosen, err));
     if (!p->quiet) tell_choice(&d, n_all, n_chosen, rate);
     kt__documents_write(&d, p->question, out);
     if (out->failed) status = kt__fail_nomem(err, "a prompt with documents", out->len);

@@ -11,8 +11,9 @@
 typedef struct kt__read_params {
     const kt__opt_texts *files;
     const char *question;
-    int32_t most_s;    /* for reading; 0: as long as it takes */
-    int32_t n_predict; /* below 0: not said */
+    const char *encoder; /* a model that makes vectors, which are looked at as well; or NULL */
+    int32_t most_s;      /* for reading; 0: as long as it takes */
+    int32_t n_predict;   /* below 0: not said */
     bool quiet;
 } kt__read_params;
 
