@@ -166,7 +166,8 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
     if (status != KT_OK) return status;
     kt_learner_get_info(*learner, &info);
     printf("%s, version %" PRId64, result.published ? "published" : "refused", result.version);
-    if (result.published) printf(", used %s", kt__learn_use_of(info.scoped, opts->notes != KT__NOTES_OUT));
+    if (result.published)
+        printf(", used %s", kt__learn_use_of(info.scoped, opts->notes != KT__NOTES_OUT));
     printf("\n%s\n", result.report);
     kt_free(result.report);
     return KT_OK;

@@ -78,7 +78,7 @@ static int kind_of(const char *name, size_t len) {
     return -1;
 }
 
-/* After "<!--" or "<![CDATA[" or "<script": the end of what is not looked into. */
+/* After "<!--" or "<script": the end of what is not looked into. */
 static const char *find_after(const marked *m, const char *from, const char *what) {
     size_t n = strlen(what);
     for (const char *p = from; (size_t)(m->end - p) >= n; p++)

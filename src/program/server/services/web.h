@@ -13,7 +13,7 @@ typedef struct kt__web_file {
 } kt__web_file;
 
 /* What the page may load and reach: only this server. */
-#define KT__WEB_POLICY                                                                      \
+#define KT__WEB_POLICY                                                                            \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src " \
     "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
