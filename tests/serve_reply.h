@@ -14,6 +14,18 @@ static inline json_t *body_of(const reply *r) {
     return v;
 }
 
+/* The answer to a body in JSON, which has that status; who: further lines of the head. */
+static inline json_t *call_as(const world *w, const char *method, const char *path, const char *who,
+                              const char *body, int status) {
+    char head[256];
+    snprintf(head, sizeof head, "%s%s", JSON_TYPE, who);
+    reply *r = ask(w, method, path, head, body);
+    if (r->status != status) fail_msg("%s %s: %s", path, body, r->text);
+    json_t *v = body_of(r);
+    free(r);
+    return v;
+}
+
 static inline const json_t *at(const json_t *v, const char *path) {
     char copy[256], *rest; /* tests ask on several threads */
     snprintf(copy, sizeof copy, "%s", path);

@@ -52,11 +52,7 @@ static int close_group(void **state) {
 }
 
 static json_t *call(const char *method, const char *path, const char *body, int status) {
-    reply *r = ask(&w, method, path, JSON_TYPE, body);
-    if (r->status != status) fail_msg("%s %s: %s", path, body, r->text);
-    json_t *v = body_of(r);
-    free(r);
-    return v;
+    return call_as(&w, method, path, "", body, status);
 }
 
 static json_t *chat(const char *model, const char *text) {

@@ -140,7 +140,6 @@ kt_status kt_notes_judge(kt_engine *engine, const kt_request_params *request, ui
     KT__TRY(kt__user_texts_of(&arena, request, &texts, &n, err));
     if (!n || texts[n - 1].len > MOST_MESSAGE) goto out;
     if (kt__bank_asked(request->bank, texts[n - 1].text, texts[n - 1].len, id)) goto out;
-    *id = 0;
     status = judge_opened(engine, request, &texts[n - 1], id, err);
 out:
     kt__arena_free(&arena);

@@ -10,6 +10,6 @@
 /* as: whose client, scope and priority it has. */
 kt_status kt__judge_same(kt_engine *engine, const kt_request_params *as, const char *question,
                          size_t n_question, const char *message, size_t n_message, bool *same,
-                         kt_error *err) __attribute__((warn_unused_result));
+                         kt_error *err) KT_CHECKED;
 
 #endif

@@ -195,12 +195,14 @@ static kt_status fail_load(kt__job *job, kt_status status, kt_error *err) {
                     kt_status_message(status));
 }
 
+static kt_status find_model(const kt__job *job, const char *name, kt__served **out, kt_error *err) {
+    return job->dialect->exact_names ? kt__models_find(job->shared->models, name, out, err)
+                                     : kt__models_find_for(job->shared->models, name, out, err);
+}
+
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     if (job->model.engine) return KT_OK;
-    kt__models *models = job->shared->models;
-    kt_status status = job->dialect->exact_names
-                           ? kt__models_find(models, name, &job->model.served, err)
-                           : kt__models_find_for(models, name, &job->model.served, err);
+    kt_status status = find_model(job, name, &job->model.served, err);
     if (status != KT_OK) {
         job->answer.error_status = 404;
         return status;
@@ -357,20 +359,12 @@ static kt__served *named_model(const kt__job *job) {
     const char *name = json_string_value(json_object_get(job->request.json, "model"));
     kt__served *served;
     kt_error ignored;
-    kt_status found = job->dialect->exact_names
-                          ? kt__models_find(job->shared->models, name, &served, &ignored)
-                          : kt__models_find_for(job->shared->models, name, &served, &ignored);
-    return found == KT_OK ? served : NULL;
+    return find_model(job, name, &served, &ignored) == KT_OK ? served : NULL;
 }
 
-static bool sees_pictures(const kt__job *job) {
-    kt__served *served = named_model(job);
-    return served && kt__served_sees(served);
-}
-
-/* defaults: what holds for the numbers that the request leaves out. */
-static kt_status apply_made(kt__job *job, kt_request_params *defaults, kt_error *err) {
-    kt__served *served = named_model(job);
+/* served: or NULL. defaults: what holds for the numbers that the request leaves out. */
+static kt_status apply_made(kt__job *job, kt__served *served, kt_request_params *defaults,
+                            kt_error *err) {
     if (!served || !kt__served_request(served, defaults)) return KT_OK;
     char *text = kt__served_words(served);
     json_t *words = text ? json_loads(text, 0, NULL) : NULL;
@@ -384,9 +378,10 @@ static kt_status apply_made(kt__job *job, kt_request_params *defaults, kt_error 
 static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt_request_params defaults = kt__config_request(job->request.settings->config);
     KT__STEP(kt__job_parse(job, err));
-    KT__STEP(apply_made(job, &defaults, err));
+    kt__served *served = named_model(job);
+    KT__STEP(apply_made(job, served, &defaults, err));
     const kt__config *config = job->request.settings->config;
-    const kt__wire_eyes eyes = {.sees = sees_pictures(job),
+    const kt__wire_eyes eyes = {.sees = served && kt__served_sees(served),
                                 .folder = config->pictures_folder,
                                 .fetch = config->pictures_fetch,
                                 .private_net = config->pictures_private};
