@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "answer/spec.h"
+#include "base/clock.h"
 #include "kentang.h"
 
 enum { MOST_TOKENS = 8192, MOST_DRAFT = 16 };

@@ -6,10 +6,10 @@
  * per second for items of several lengths: alone with one thread, alone with THREADS, and with
  * THREADS beside NEIGHBOURS endless loops (default: one for each thread). On a quiet machine the
  * last should be about half of the one before. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <pthread.h>
 
 #include "base/clock.h"
 #include "host/pool.h"

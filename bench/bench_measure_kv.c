@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "requests/plan.h"
-#include "kv/kv.h"
 #include "kv/f16_copies.h"
+#include "kv/kv.h"
 #include "measure/bench_streams.h"
 #include "measure/figures.h"
+#include "requests/plan.h"
 #include "synth/synth.h"
 
 enum { ROUNDS = 4, MAX_STEPS = 4096, TURN = 64 };

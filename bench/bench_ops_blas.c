@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "../tests/kernels_data.h"
-#include "ops/blas.h"
 #include "kernels/dispatch.h"
+#include "ops/blas.h"
 
 enum { N_ROW = 1536, N_COL = 1536, MAX_TOK = 1024, RUNS = 5 };
 

@@ -4,8 +4,8 @@
 
 #include "agent/builtin.h"
 #include "agent/toolbox.h"
-#include "mcp/rpc.h"
 #include "mcp/link.h"
+#include "mcp/rpc.h"
 #include "mcp/servers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "base/files.h"
 #include "feedback/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../tests/damaged_models.h"
 #include "base/alloc.h"
 #include "model/net.h"
-#include "../tests/damaged_models.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "context/model.h"
-#include "tutor/own_answers.h"
 #include "learn/factors.h"
+#include "tutor/own_answers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

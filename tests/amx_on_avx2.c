@@ -2,8 +2,11 @@
  * instructions runs as it is, these in amx_emulated.h. */
 #include "kernels/kernels.h"
 #include "kernels/simd_avx2.h"
+
 #include "kernels/lanes.inc"
+
 #include "kernels/gemm_tiles.inc"
+
 #include "kernels/mm_parts.h"
 
 #ifndef TABLE

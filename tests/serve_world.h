@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transports/http.h"
 #include "serve/server.h"
+#include "transports/http.h"
 #include "transports/unix.h"
 
 typedef struct world {

@@ -4,6 +4,7 @@
 #ifndef KT_TESTS_SUPPORT_H
 #define KT_TESTS_SUPPORT_H
 
+#include <kentang.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include <kentang.h>
 
 /* The next of a row of numbers that follows from the first one (Numerical Recipes' constants); the high bits are the
  * random ones. */

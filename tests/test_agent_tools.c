@@ -1,14 +1,14 @@
 /* agent: tools of servers, most of them hostile: nothing hangs, nothing is lost, nothing is left behind. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "agent/toolbox.h"
 #include "base/clock.h"

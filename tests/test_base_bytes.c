@@ -7,10 +7,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/le.h"
-#include "base/buf.h"
 
 static void test_little_endian(void **state) {
     (void)state;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "heap_watch.h"
 #include "chat/chat_template.h"
+#include "heap_watch.h"
 
 static const kt__chat_params params = {
     .bos_token = "<s>", .eos_token = "</s>", .now_local_s = 0, .add_generation_prompt = true};

@@ -1,15 +1,15 @@
 /* cli: batch on the embedded demo model. Each line gets its result, whatever is beside it; killed
  * and gone on with, nothing is lost and nothing is computed twice. */
+#include <fcntl.h>
+#include <jansson.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <time.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "cli_process.h"
 #include "support.h"

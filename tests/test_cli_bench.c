@@ -1,10 +1,10 @@
 /* cli: bench on small models made in memory, and the demo model. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "cli_process.h"
 

@@ -1,12 +1,12 @@
 /* cli: the conversation on a terminal: typing, pasting, stopping, the screen and a full context. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdbool.h>
-#include <cmocka.h>
-#include <jansson.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "cli_process.h"
 #include "cli_pty.h"

@@ -1,17 +1,17 @@
 /* cli: doctor's report as programs read it. */
+#include <dirent.h>
+#include <jansson.h>
+#include <kentang.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <jansson.h>
-#include <kentang.h>
 
 /* Runs "ENVIRONMENT kentang doctor ARGUMENTS"; its JSON, or NULL for text. */
 static json_t *run_doctor(const char *environment, const char *arguments, int expected_exit) {

@@ -1,14 +1,14 @@
 /* cli: each kind of error with what it advises: the remedy belongs to the cause, and there is none where
  * the message itself says what to do. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "cli_process.h"
 

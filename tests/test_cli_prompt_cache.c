@@ -1,12 +1,12 @@
 /* cli: run with a session file or a disk cache answers as without, and computes less the second
  * time; what cannot be used is an error that names the file, or a miss. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "cli_process.h"
 #include <kentang.h>

@@ -1,12 +1,12 @@
 /* cli: run, the conversation, logits and greedy on the embedded demo model. */
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <signal.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "cli_process.h"
 #include <kentang.h>

@@ -1,10 +1,10 @@
 /* cli: tune writes what it found, and run uses it unless options say otherwise. */
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdbool.h>
-#include <glob.h>
 #include <cmocka.h>
 
 #include "cli_process.h"

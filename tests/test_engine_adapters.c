@@ -2,6 +2,7 @@
  * tiers, threads, slices of the prompt, and beside sequences with other adapters or none; rows
  * without an adapter are as without any; what is kept of prompts is found by those with the same
  * adapters alone, but for adapters that change no keys and values. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <math.h>
 
 #include "context/types.h"
 #include "kv_types.h"

@@ -2,10 +2,10 @@
  * and answers with the same bytes; scopes, models and options keep apart; killed while it writes,
  * the answer is the same; a damaged directory costs time only. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "grammar_fixture.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
-#include "grammar_fixture.h"
 #include "requests_world.h"
 
 #define TEXT(s) .text = (s), .len = sizeof(s) - 1

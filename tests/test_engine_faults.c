@@ -2,6 +2,7 @@
  * requests. The failed call says KT_E_NOMEM and changes nothing (the same call succeeds when
  * memory is back, and the answer is the one of an undisturbed life), nothing leaks, nothing
  * crashes. And: no allocation at all while a batch runs or a token is decoded. */
+#include <hwloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <hwloc.h>
 
 #include "context/types.h"
 #include "heap_watch.h"

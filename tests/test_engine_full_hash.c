@@ -1,11 +1,11 @@
 /* engine: the hash of a whole model. It is made only while nothing is computed, stops at once,
  * leaves memory and page cache as they were, and tells models apart that differ in one byte which
  * the fingerprint does not look at: in sessions and in the disk cache. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

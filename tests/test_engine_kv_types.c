@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "context/model.h"
-#include "requests/plan.h"
 #include "kentang.h"
+#include "requests/plan.h"
 #include "support.h"
 
 enum { N_SEQ = 4, MAX_LEN = 400, N_CTX = 512 };

@@ -1,5 +1,6 @@
 /* engine: answers in parts: what templates say of reasoning and tools reaches the events, whole and in
  * the order of the answer, whoever reads them. */
+#include <kentang.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <kentang.h>
 
 static kt_ctx *ctx;
 static kt_model *model;

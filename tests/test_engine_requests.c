@@ -1,5 +1,6 @@
 /* Submitted requests: batched, cached, preempted, cut into slices, several choices, by callback, by
  * poll and by the engine's own thread: each answer is the one that the request gets alone. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <math.h>
 #include <unistd.h>
 #include <cmocka.h>
 

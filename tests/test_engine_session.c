@@ -13,8 +13,8 @@
 
 #include "context/types.h"
 #include "heap_watch.h"
-#include "model_fixture.h"
 #include "kv_types.h"
+#include "model_fixture.h"
 #include "support.h"
 
 typedef struct world {

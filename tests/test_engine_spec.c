@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "requests/speculator.h"
 #include "model_fixture.h"
+#include "requests/speculator.h"
 #include "requests_world.h"
 #include "support.h"
 

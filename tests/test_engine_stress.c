@@ -2,13 +2,13 @@
  * engines generating at once, a busy loop on every processor, the affinity pulled from under the
  * running threads - everything ends, the answers are those of a quiet machine, and the rate is a
  * fair part of the quiet one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

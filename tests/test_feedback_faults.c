@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "fault_alloc.h"
 #include "base/files.h"
+#include "fault_alloc.h"
 #include "feedback/store.h"
 #include "support.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "grammar_fixture.h"
 #include "grammar/grammar_impl.h"
+#include "grammar_fixture.h"
 
 enum { N = 3000, MAX_LEN = 300, STEPS = 60 };
 

@@ -1,9 +1,9 @@
 /* Parts of a mapped file are read as they are, whether the page cache has them or not, wherever they begin and end. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

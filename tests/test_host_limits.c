@@ -1,10 +1,10 @@
 /* host: affinity, quota and memory limits, read from made-up machines. */
+#include <ftw.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <ftw.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/limits.h"
 #include "host/affinity.h"
+#include "host/limits.h"
 #include "host/noise.h"
 
 static char root[64];

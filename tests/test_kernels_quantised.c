@@ -1,11 +1,11 @@
 /* Quantised pages of keys and values: the reference against double, and every tier against the
  * reference, byte for byte. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
 
 #include "kernels_data.h"
 

@@ -1,11 +1,11 @@
 /* Recurrent layers' kernels: the reference against double, and every tier against the reference, byte
  * for byte, at every size of tails. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
 
 #include "kernels_data.h"
 

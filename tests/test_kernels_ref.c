@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels_data.h"
 #include "kernels/dispatch.h"
+#include "kernels_data.h"
 
 static void expect_near(const char *what, int at, double want, double got, double tolerance) {
     if (fabs(want - got) <= tolerance) return;

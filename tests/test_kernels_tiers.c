@@ -8,8 +8,8 @@
 
 #include "amx_emulated.h"
 #include "avxvnni_emulated.h"
-#include "kernels_data.h"
 #include "kernels/dispatch.h"
+#include "kernels_data.h"
 
 enum { MAX_ROW = 100, MAX_TOK = 301, MAX_COL = 2128, PAD_OUT = 3 };
 

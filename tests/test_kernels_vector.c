@@ -1,11 +1,11 @@
 /* Everything in the kernel table but the matrix products: every tier against the reference, byte
  * for byte. */
+#include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <float.h>
 
 #include "kernels_data.h"
 

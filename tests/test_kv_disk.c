@@ -1,11 +1,11 @@
 /* kv: the disk cache. What was put is found by the next process; cut, changed or foreign files are
  * clean misses; the queue is bounded; the directory keeps its size, and what was used last; several
  * processes share it. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <errno.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <cmocka.h>

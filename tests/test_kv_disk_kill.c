@@ -2,10 +2,10 @@
  * may be at work too. The next start finds each block as it was put, or not at all; nothing is left
  * behind that does not go away by itself. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <cmocka.h>

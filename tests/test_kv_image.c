@@ -1,11 +1,11 @@
 /* kv: session files. What is saved comes back bit for bit; cut at any byte, with any byte changed,
  * or made for something else, a file is refused with a reason; a failed save leaves what was there;
  * every allocation may fail. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

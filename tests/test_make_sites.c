@@ -7,9 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "synth/synth.h"
 #include "model/lora.h"
 #include "model/net.h"
+#include "synth/synth.h"
 
 static kt_error err;
 

@@ -1,13 +1,13 @@
 /* Reports: escaping, round ticks, plots of all kinds of figures, and the file. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "measure/html.h"
 #include "measure/plot.h"

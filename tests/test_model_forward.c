@@ -8,10 +8,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "kernels/dispatch.h"
 #include "model/forward.h"
 #include "model/rope.h"
 #include "model_fixture.h"
-#include "kernels/dispatch.h"
 #include "plain_forward.h"
 
 enum { N_TOK = PLAIN_TOK };

@@ -1,12 +1,12 @@
 /* model: adapter files are read with every matrix in its place, and refused with the tensor's name
  * where they belong to another model, are damaged, or ask for what is not there. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "base/f16.h"
 #include "lora_bytes.h"

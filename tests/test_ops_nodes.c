@@ -11,9 +11,9 @@
 
 #include "host/host.h"
 #include "host/pages.h"
+#include "kernels/dispatch.h"
 #include "node_watch.h"
 #include "ops/dev.h"
-#include "kernels/dispatch.h"
 
 enum { N_WORKERS = 4, N_COL = 1024, N_ROW = 2048, N_TOK = 64, MOST_RUNS = 300 };
 

@@ -1,11 +1,11 @@
 /* Answers held to a constraint: at every step of random answers the mask is what trying each token
  * of the vocabulary gives, for one form and many, behind triggers and again and again; what control
  * tokens stand for; what is refused; nothing is allocated on the way. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

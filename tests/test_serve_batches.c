@@ -1,16 +1,16 @@
 /* serve: files and batches: each answer is what it is alone, errors stay with their line, a batch goes on
  * after its server was killed, and clients see their own only. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <dirent.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
 #include "dialects/batches.h"
-#include "services/batch_store.h"
 #include "serve_reply.h"
+#include "services/batch_store.h"
 
 static char dir[64], setting[96];
 

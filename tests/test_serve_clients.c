@@ -1,10 +1,10 @@
 /* serve: what clients of other servers call, and expect to find. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
 
 #include "serve_reply.h"
 

@@ -1,13 +1,13 @@
 /* serve: crowds. While one peer opens connections by the thousand, trickles bytes or sends lines
  * without end, others are served; a page, a path or an odd id gets nowhere on any route. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <jansson.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
 #include "jobs/job.h"
 #include "serve_world.h"

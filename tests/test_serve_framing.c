@@ -1,10 +1,10 @@
 /* serve: HTTP: where a request ends, who is half gone, and what the old ask without a Host. */
+#include <microhttpd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <microhttpd.h>
 
 #include "jobs/job.h"
 #include "serve_reply.h"

@@ -1,11 +1,11 @@
 /* serve: HTTP: shapes of answers, cancels, several models, JSON, caches. */
+#include <jansson.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <jansson.h>
-#include <pthread.h>
 
 #include "serve_reply.h"
 

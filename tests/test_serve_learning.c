@@ -1,17 +1,17 @@
 /* serve: feedback and what is learned from it, over HTTP and the socket: corrections hold at once, for
  * who gave them alone; versions are named, taken back and deleted; what is refused; feedback under
  * load; and without --learn nothing of it is there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <cmocka.h>
 
 #include "base/files.h"
 #include "serve_reply.h"

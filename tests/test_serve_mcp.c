@@ -1,10 +1,10 @@
 /* serve: the Model Context Protocol at POST /mcp. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "serve_reply.h"
 

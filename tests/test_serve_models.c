@@ -1,17 +1,17 @@
 /* serve: models whose files change or cannot be loaded: what is answered, what /ready and the log
  * say, and what stays private. */
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <math.h>
 
-#include "setup/file_watch.h"
 #include "jobs/job.h"
 #include "serve_reply.h"
+#include "setup/file_watch.h"
 
 static char model_path[128];
 

@@ -1,4 +1,6 @@
 /* serve: the framer, TOML, configuration, keys and the guard, each alone. */
+#include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,16 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-#include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cmocka.h>
 
-#include "heap_watch.h"
-#include "setup/config.h"
 #include "base/framer.h"
+#include "heap_watch.h"
 #include "services/access.h"
+#include "setup/config.h"
 #include "setup/toml.h"
 
 /* ---- framer ---- */

@@ -1,11 +1,11 @@
 /* serve: a full queue: refusals, and requests of many prompts that wait for room. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #include "dialects/dialects.h"
 #include "jobs/job.h"

@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <cmocka.h>
 
 #include "jobs/job.h"
 #include "serve_reply.h"

@@ -1,11 +1,11 @@
 /* serve: one request, the same bytes everywhere: library, command line, socket, and each dialect of
  * HTTP, whole and streamed. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "cli_process.h"
 #include "serve_world.h"

@@ -1,14 +1,14 @@
 /* serve: settings of one model, engines on cores of their own, presets, and where threads may run. */
+#include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dirent.h>
-#include <sched.h>
 
-#include "setup/tuned.h"
 #include "serve_reply.h"
+#include "setup/tuned.h"
 
 #define ASK "{\"prompt\":\"A cat\",\"max_tokens\":8,\"temperature\":0"
 

@@ -1,12 +1,12 @@
 /* serve: the Unix socket: one prompt as it stands, many requests at once, cancel, errors, stuck and
  * vanished clients, the socket file. */
+#include <jansson.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <jansson.h>
-#include <pthread.h>
 
 #include "serve_world.h"
 

@@ -1,10 +1,10 @@
 /* serve: starting in vain and stopping: what is said, how long it takes, what is left behind. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <pthread.h>
 
 #include "jobs/job.h"
 #include "serve_reply.h"

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "services/web.h"
 #include "serve_reply.h"
+#include "services/web.h"
 
 #define APP "Origin: https://app.example:8080\r\n"
 #define FOREIGN "Origin: https://other.example\r\n"

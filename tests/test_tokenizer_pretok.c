@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <pcre2.h>
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/utf8.h"

@@ -4,9 +4,9 @@
 
 #include "base/alloc.h"
 #include "support.h"
-#include "tutor/questions.h"
 #include "tutor/distil.h"
 #include "tutor/frame.h"
+#include "tutor/questions.h"
 
 static kt_ctx *ctx;
 static kt_model *model;

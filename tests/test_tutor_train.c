@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "tutor/own_answers.h"
-#include "tutor/served.h"
 #include "base/files.h"
 #include "support.h"
+#include "tutor/own_answers.h"
+#include "tutor/served.h"
 
 enum { N_QUESTION = 30, N_STEP = 10, N_OWN = 24 };
 

@@ -1,6 +1,7 @@
 /* serve: JSON to requests and back. Every known field lands where it belongs, every wrong one is
  * refused with its path, nothing that kentang cannot do is ignored, and failing allocations leave
  * nothing behind. */
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "term/cli.h"
 #include "docs.h"
 #include "setup/config.h"
+#include "term/cli.h"
 
 /* ---- text ---- */
 

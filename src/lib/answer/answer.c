@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "context/stage.h"
 #include "context/model_sampler.h"
+#include "context/stage.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */

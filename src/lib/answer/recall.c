@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "answer/logprobs.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "answer/logprobs.h"
 #include "context/fingerprint.h"
 
 enum { N_MAX = 8192, MOST = 1 << 20, MOST_DIMS = 1 << 16, SEED = 0x5245434c /* of ids */ };

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bank/bank_state.h"
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "base/buf.h"
-#include "bank/bank_state.h"
 
 enum {
     QUESTION_WORDS = 256,

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "jinja/jinja_unicode.h"
 #include "tokenizer/unicode.h"
 

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/f16.h"
-#include "base/buf.h"
 #include "context/fingerprint.h"
 #include "context/join.h"
 #include "host/pages.h"

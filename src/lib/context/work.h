@@ -14,8 +14,8 @@
 #define KT_CONTEXT_WORK_H
 
 #include "context/adapter.h"
-#include "sched/task.h"
 #include "context/types.h"
+#include "sched/task.h"
 
 typedef struct kt__work kt__work;
 

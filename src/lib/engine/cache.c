@@ -1,12 +1,12 @@
 /* kt_cache: a disk cache below an engine's prefix index. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "requests/inbox.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
 #include "engine/cache_message.h"
 #include "engine/divide.h"
 #include "kv/disk.h"
+#include "requests/inbox.h"
 #include "requests/plan.h"
 
 struct kt_cache {

@@ -2,15 +2,15 @@
 #include "answer/batch_message.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "context/kv_binding.h"
+#include "engine/divide.h"
+#include "engine/service.h"
 #include "requests/constraints.h"
 #include "requests/inbox.h"
 #include "requests/plan.h"
 #include "requests/runner.h"
-#include "sched/sched.h"
-#include "context/kv_binding.h"
-#include "engine/divide.h"
-#include "engine/service.h"
 #include "requests/speculator.h"
+#include "sched/sched.h"
 
 static kt__sched_params sched_params(const kt_engine *engine, const kt__plan *plan) {
     const kt_engine_params *p = &engine->params;

@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/service.h"
 #include "requests/inbox.h"
 #include "requests/seq.h"
-#include "engine/service.h"
 
 enum { EVAL_PRIORITY = KT_PRIORITY_MAX + 1 }; /* the caller waits */
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "requests/seq.h"
-#include "engine/service.h"
 #include "context/stage.h"
+#include "engine/service.h"
+#include "requests/seq.h"
 
 /* ---- a text's hidden states, as keys ---- */
 

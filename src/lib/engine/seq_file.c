@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "context/join.h"
 #include "context/kv_binding.h"
-#include "requests/inbox.h"
 #include "context/model.h"
-#include "requests/seq.h"
-#include "requests/speculator.h"
 #include "kv/field.h"
 #include "kv/image.h"
+#include "requests/inbox.h"
+#include "requests/seq.h"
+#include "requests/speculator.h"
 
 _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
 _Static_assert((int)KT_FINGERPRINT_BYTES == (int)KT__KV_IMAGE_HASH, "hash");

@@ -7,16 +7,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "context/model.h"
+#include "context/stage.h"
+#include "prompt/conversation.h"
+#include "prompt/notes.h"
+#include "prompt/text.h"
 #include "requests/events.h"
 #include "requests/inbox.h"
-#include "prompt/notes.h"
-#include "context/model.h"
-#include "sched/sched.h"
 #include "requests/shorten.h"
-#include "context/stage.h"
 #include "requests/submit.h"
-#include "prompt/conversation.h"
-#include "prompt/text.h"
+#include "sched/sched.h"
 
 enum {
     DRIVEN_LOOK_MS = 200, /* how long a reader waits for the driver before it looks again */

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "base/buf.h"
-#include "base/files.h"
 #include "feedback/journal.h"
 #include "feedback/store_state.h"
 

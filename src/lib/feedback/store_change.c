@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "feedback/journal.h"
 #include "base/files.h"
+#include "feedback/journal.h"
 #include "feedback/store.h"
 #include "feedback/store_state.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/buf.h"
 
 static kt_status fail_record(const kt__journal_record *r, kt_error *err) {
     return kt__fail_at(err, KT_E_FORMAT, "journal", r->at,

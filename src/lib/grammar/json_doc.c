@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/le.h"
 #include "base/json.h"
+#include "base/le.h"
 
 typedef struct reader {
     kt__json_in in;

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "jinja/jinja_names.h"
-#include "jinja/jinja_text.h"
 #include "jinja/jinja_parser.h"
+#include "jinja/jinja_text.h"
 
 /* ---- literals ---- */
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "jinja/jinja_names.h"
-#include "jinja/jinja_text.h"
 #include "jinja/jinja_str.h"
+#include "jinja/jinja_text.h"
 #include "jinja/jinja_unicode.h"
 #include "jinja/json.h"
 

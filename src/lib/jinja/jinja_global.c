@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "jinja/jinja_run.h"
 #include "jinja/jinja_names.h"
+#include "jinja/jinja_run.h"
 
 static kt_status global_range(kt__jx *x, const kt__jargs *args, kt__jv *out) {
     int64_t bounds[3] = {0, 0, 1};

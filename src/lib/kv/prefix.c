@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/le.h"
 #include "base/hash.h"
+#include "base/le.h"
 #include "kv/ends.h"
 
 /* ---- keys: SipHash, each under its parent's key: without the root's key, which is secret, no block

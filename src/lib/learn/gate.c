@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "sample/rng.h"
 #include "learn/learner.h"
+#include "sample/rng.h"
 
 enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91 };
 

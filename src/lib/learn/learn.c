@@ -5,9 +5,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "learn/gate.h"
 #include "learn/train.h"
-#include "base/math.h"
 
 /* ---- an adapter scaled down until what it costs is within bounds ----
  *

@@ -9,9 +9,9 @@
 #include "model/assistant.h"
 #include "model/encoder.h"
 #include "model/head.h"
-#include "model/streams.h"
 #include "model/mixers.h"
 #include "model/mtp.h"
+#include "model/streams.h"
 
 static int max_int(int a, int b) {
     return a > b ? a : b;

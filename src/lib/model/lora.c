@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "host/pages.h"
 
 enum { DIGEST_SEED = 0x4c6f, MATRIX_ALIGN = 64 };

@@ -10,8 +10,8 @@
 #ifndef KT_OPS_BLAS_H
 #define KT_OPS_BLAS_H
 
-#include <kentang.h>
 #include "kernels/kernels.h"
+#include <kentang.h>
 
 typedef struct kt__blas kt__blas;
 

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "answer/logprobs.h"
+#include "answer/recall.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "requests/events.h"
 #include "requests/inbox.h"
-#include "answer/logprobs.h"
-#include "answer/recall.h"
 #include "requests/seq.h"
 #include "requests/submitted.h"
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/buf.h"
 #include "requests/inbox.h"
 
 enum { USUAL_EVENT_TEXT = 64 };

@@ -1,10 +1,10 @@
 #include "requests/plan.h"
 
 #include "base/error.h"
-#include "requests/draft.h"
-#include "sched/sched.h"
 #include "host/pages.h"
 #include "kv/f16_copies.h"
+#include "requests/draft.h"
+#include "sched/sched.h"
 
 enum {
     DEFAULT_CTX = 4096, /* and more, where an eighth of what is free holds its K/V: */

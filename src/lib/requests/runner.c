@@ -2,17 +2,17 @@
 
 #include <string.h>
 
+#include "answer/batch.h"
+#include "answer/see.h"
+#include "answer/state_list.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "answer/batch.h"
-#include "answer/see.h"
-#include "prompt/snapshots.h"
-#include "requests/stored.h"
-#include "requests/speculator.h"
 #include "context/stage.h"
-#include "answer/state_list.h"
 #include "prompt/pictures.h"
+#include "prompt/snapshots.h"
+#include "requests/speculator.h"
+#include "requests/stored.h"
 
 /* Rows of a batch with adapters, and these, held until the batch is over. */
 typedef struct adapted_rows {

@@ -6,8 +6,8 @@
 #ifndef KT_REQUESTS_RUNNER_H
 #define KT_REQUESTS_RUNNER_H
 
-#include "sched/sched_ops.h"
 #include "context/work.h"
+#include "sched/sched_ops.h"
 
 typedef struct kt__runner kt__runner;
 

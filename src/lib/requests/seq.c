@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "requests/inbox.h"
 #include "context/model.h"
-#include "requests/speculator.h"
 #include "host/pages.h"
+#include "requests/inbox.h"
+#include "requests/speculator.h"
 
 static size_t logits_bytes(const kt_engine *engine) {
     return kt__engine_n_vocab(engine) * sizeof(float);

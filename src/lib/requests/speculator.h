@@ -8,8 +8,8 @@
 #ifndef KT_REQUESTS_SPECULATOR_H
 #define KT_REQUESTS_SPECULATOR_H
 
-#include "requests/draft.h"
 #include "answer/spec.h"
+#include "requests/draft.h"
 
 typedef struct kt__speculator kt__speculator;
 

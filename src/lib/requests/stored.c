@@ -1,8 +1,8 @@
 #include "requests/stored.h"
 
 #include "context/model.h"
-#include "prompt/snapshots.h"
 #include "kv/ends.h"
+#include "prompt/snapshots.h"
 
 bool kt__stored_is_used(const kt_engine *engine) {
     return kt__prefix_store(engine->prefix) && kt__kv_needs_ends(kt__kv_get_shape(engine->kv));

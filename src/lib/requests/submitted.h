@@ -12,10 +12,10 @@
 
 #include "answer/answer.h"
 #include "answer/recall.h"
+#include "context/work.h"
 #include "prompt/pictures.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
-#include "context/work.h"
 
 typedef struct kt__submitted kt__submitted;
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "learn/gate.h"
 #include "tutor/asked.h"
-#include "tutor/questions.h"
 #include "tutor/frame.h"
+#include "tutor/questions.h"
 
 enum {
     QUESTION_BYTES = 512,

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "base/buf.h"
 #include "tutor/adapter_scope.h"
 
 /* magic, d_model, entries; of each entry its feedback, its number of keys, and these; at last a checksum. */

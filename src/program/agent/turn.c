@@ -5,8 +5,8 @@
 
 #include "agent/toolbox.h"
 #include "base/alloc.h"
-#include "base/error.h"
 #include "base/buf.h"
+#include "base/error.h"
 #include "mcp/rpc.h"
 
 enum { MAX_SAID = 16 << 20, MAX_NOTES = 64 << 10, MAX_DESCRIPTION = 1500, MAX_DEPTH = 128 };

@@ -5,9 +5,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/agent_opts.h"
-#include "term/cli.h"
 #include "setup/answer_opts.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { MAX_TASK_BYTES = 16 << 20 };
 

@@ -7,10 +7,10 @@
 #include "agent/loop.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "mcp/rpc.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
 #include "term/terminal.h"
-#include "mcp/rpc.h"
 
 /* ---- whether a tool may be called ---- */
 

@@ -5,8 +5,8 @@
 #ifndef KT_CLI_AGENT_OPTS_H
 #define KT_CLI_AGENT_OPTS_H
 
-#include "term/options.h"
 #include "setup/session.h"
+#include "term/options.h"
 
 typedef struct kt__agent_opts {
     bool quiet;

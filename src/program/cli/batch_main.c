@@ -11,11 +11,11 @@
 #include "cli/batch_job.h"
 #include "cli/batch_output.h"
 #include "cli/batch_share.h"
-#include "term/cli.h"
 #include "setup/answer_opts.h"
 #include "setup/session.h"
-#include "term/terminal.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "term/terminal.h"
 
 typedef struct batch_opts {
     const char *out;

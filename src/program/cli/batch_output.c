@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/buf.h"
 #include "term/cli.h"
 
 enum { MAX_RESULT_BYTES = 1 << 30 };

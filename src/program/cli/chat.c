@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cli/chat_commands.h"
 #include "term/cli.h"
 #include "term/terminal.h"

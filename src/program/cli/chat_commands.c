@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/nearest.h"
+#include "cli/chat_turn.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
 #include "term/text_file.h"
-#include "cli/chat_turn.h"
 
 enum { MAX_READ_BYTES = 16 << 20 };
 

@@ -6,12 +6,12 @@
 #ifndef KT_CLI_CHAT_TURN_H
 #define KT_CLI_CHAT_TURN_H
 
-#include "term/line_editor.h"
 #include "cli/messages.h"
-#include "term/progress.h"
 #include "setup/answer_opts.h"
-#include "term/screen.h"
 #include "setup/session.h"
+#include "term/line_editor.h"
+#include "term/progress.h"
+#include "term/screen.h"
 
 typedef struct kt__chat_setup {
     const char *system;          /* or NULL */

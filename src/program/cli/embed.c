@@ -1,19 +1,19 @@
 /* kentang embed: texts to vectors, a line each. */
 #include <errno.h>
 #include <jansson.h>
+#include <kentang.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <kentang.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "term/cli.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 /* ---- vectors as a file: JSON lines, a NumPy array, or bare floats ---- */
 

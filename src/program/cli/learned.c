@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "term/cli.h"
-#include "term/safe_text.h"
 #include "setup/learn_config.h"
 #include "setup/learn_opts.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "term/safe_text.h"
 
 typedef struct learned_opts {
     bool all, deep;

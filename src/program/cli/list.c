@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "term/cli.h"
 #include "setup/made.h"
 #include "setup/model_name.h"
+#include "term/cli.h"
 #include "term/options.h"
 #include "term/safe_text.h"
 

@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { MAX_LINE_BYTES = 64 << 20, DEFAULT_CTX = 2048, DEFAULT_GREEDY = 32 };
 

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "term/cli.h"
-#include "setup/serve_opts.h"
-#include "transports/mcp_stdio.h"
 #include "serve/server.h"
+#include "setup/serve_opts.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "transports/mcp_stdio.h"
 
 /* A handler is given nothing else. */
 static kt__server *volatile mcp_running;

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "term/cli.h"
 #include "setup/model_name.h"
+#include "term/cli.h"
 #include "term/options.h"
 
 typedef struct pull_opts {

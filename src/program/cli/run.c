@@ -1,11 +1,11 @@
 /* kentang run: one prompt and its answer, or, on a terminal without a prompt, a conversation. */
 #include <errno.h>
 #include <jansson.h>
+#include <kentang.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <kentang.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -15,18 +15,18 @@
 #include "cli/chat.h"
 #include "cli/run_documents.h"
 #include "cli/run_pictures.h"
-#include "term/cli.h"
 #include "setup/answer_opts.h"
-#include "setup/model_name.h"
 #include "setup/learn_opts.h"
-#include "term/progress.h"
-#include "term/screen.h"
+#include "setup/model_name.h"
 #include "setup/session.h"
-#include "term/text_file.h"
-#include "term/terminal.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 #include "term/options.h"
 #include "term/profile_report.h"
+#include "term/progress.h"
+#include "term/screen.h"
+#include "term/terminal.h"
+#include "term/text_file.h"
 
 /* ---- what is kept between two runs: a session file ---- */
 

@@ -7,12 +7,12 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "term/cli.h"
-#include "setup/serve_opts.h"
-#include "transports/http.h"
-#include "services/sd.h"
 #include "serve/server.h"
+#include "services/sd.h"
+#include "setup/serve_opts.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "transports/http.h"
 
 /* ---- signals ---- */
 

@@ -7,9 +7,9 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "term/cli.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { MAX_LINE_BYTES = 256 << 20 };
 

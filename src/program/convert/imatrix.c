@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
-#include "base/error.h"
 #include "base/buf.h"
+#include "base/error.h"
+#include "base/utf8.h"
 
 static const char sum_suffix[] = ".in_sum2", count_suffix[] = ".counts";
 

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "convert/plan_parts.h"
-#include "convert/prequantised.h"
 #include "convert/planned.h"
+#include "convert/prequantised.h"
 #include "convert/ternary.h"
 
 /* ---- the table ---- */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "convert/vocab.h"
 
 static const struct {

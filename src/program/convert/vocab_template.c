@@ -1,8 +1,8 @@
 /* Chat templates: in tokenizer_config.json, in files of their own, or in chat_template.json. */
 #include <ctype.h>
 #include <dirent.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

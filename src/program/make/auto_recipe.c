@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/session.h"
-#include "convert/planned.h"
 #include "context/types.h"
+#include "convert/planned.h"
 #include "make/calibration.h"
 #include "measure/text_score.h"
+#include "setup/session.h"
 
 enum { THIRDS = 3, ROLES = KT__TENSOR_VECTOR, GROUPS = ROLES * THIRDS, TEXT_TOKENS = 1024 };
 

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
+#include "synth/write_options.h"
 #include "term/cli.h"
 #include "term/options.h"
-#include "synth/write_options.h"
 
 struct convert_opts {
     const char *type, *output;

@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/command_model.h"
-#include "setup/setting_opts.h"
 #include "convert/planned.h"
 #include "make/calibration.h"
 #include "make/hessian.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 
 /* The seed is raised when the bytes that follow from the same ids change: a file that was begun with
  * other ones is not continued. */

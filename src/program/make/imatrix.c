@@ -6,12 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
+#include "make/calibration.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
-#include "term/terminal.h"
-#include "make/calibration.h"
 #include "synth/write_options.h"
+#include "term/cli.h"
+#include "term/terminal.h"
 
 enum { MAX_FILES = 64 };
 

@@ -4,13 +4,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
 #include "context/types.h"
-#include "setup/session.h"
+#include "learn/learn.h"
 #include "make/learning_report.h"
 #include "make/lesson_file.h"
-#include "learn/learn.h"
+#include "setup/session.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 typedef struct learn_opts {
     kt__report_opts report;

@@ -4,8 +4,8 @@
 #ifndef KT_MAKE_LEARNING_REPORT_H
 #define KT_MAKE_LEARNING_REPORT_H
 
-#include "measure/report_file.h"
 #include "learn/report.h"
+#include "measure/report_file.h"
 
 /* The losses of the steps, as they are taken. */
 typedef struct kt__learning_course {

@@ -4,14 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
+#include "context/adapter.h"
+#include "convert/quantize.h"
+#include "model/lora.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
-#include "term/options.h"
-#include "convert/quantize.h"
-#include "context/adapter.h"
 #include "synth/write_options.h"
-#include "model/lora.h"
+#include "term/cli.h"
+#include "term/options.h"
 
 struct merge_opts {
     const char *model, *target, *type;

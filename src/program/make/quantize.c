@@ -7,11 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
-#include "term/options.h"
 #include "make/auto_recipe.h"
 #include "make/feedback_source.h"
 #include "synth/write_options.h"
+#include "term/cli.h"
+#include "term/options.h"
 
 enum { FIT_CAREFUL, FIT_FAST, FIT_FEEDBACK }; /* as --fit lists them */
 

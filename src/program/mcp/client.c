@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "mcp/rpc.h"
 #include "mcp/link.h"
+#include "mcp/rpc.h"
 #include "mcp/versions.h"
 
 enum {

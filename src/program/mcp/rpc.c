@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/le.h"
 #include "base/json.h"
+#include "base/le.h"
 
 static bool is_rpc_id(const json_t *v) {
     return json_is_string(v) || json_is_integer(v);

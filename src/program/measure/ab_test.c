@@ -2,10 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "term/terminal.h"
 #include "measure/bench_streams.h"
 #include "measure/figures.h"
 #include "measure/tune.h"
+#include "term/terminal.h"
 
 static const double least_gain = 1.02, least_confidence = 0.9;
 

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "measure/bench.h"
 #include "context/model.h"
 #include "context/types.h"
+#include "measure/bench.h"
 
 void kt__bench_test_name(const kt__bench_test *test, char *out, size_t size) {
     char depth[24] = "", streams[24] = "";

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "measure/bench.h"
-#include "term/cli.h"
 #include "measure/figures.h"
+#include "term/cli.h"
 
 static double share_of_limit(const kt__bench_row *row) {
     return row->limit_tok_s > 0 ? row->median / row->limit_tok_s : 0;

@@ -15,10 +15,10 @@
 #include "measure/bench_shot.h"
 #include "measure/figures.h"
 #include "measure/report_page.h"
-#include "term/cli.h"
-#include "term/options.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "term/options.h"
 
 enum { MAX_REQUESTS = 65536, MAX_CLIENTS = 1024, STACK_BYTES = 256 << 10 };
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/error.h"
 #include "base/buf.h"
-#include "term/cli.h"
+#include "base/error.h"
 #include "measure/quality.h"
 #include "measure/text_score.h"
+#include "term/cli.h"
 
 enum { MAX_FILE_BYTES = 256 << 20, MAX_ENDINGS = 26, GROUP_LINES = 6, GROUP_ENDINGS = 4 };
 

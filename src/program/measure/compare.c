@@ -6,10 +6,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "term/cli.h"
 #include "measure/judge.h"
 #include "measure/quality_report.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { DECODE_TOKENS = 64, DECODE_PROMPT = 16, MAX_MODELS = 12 };
 

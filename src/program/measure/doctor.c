@@ -7,18 +7,18 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
-#include "term/options.h"
 #include "host/filemap.h"
 #include "host/noise.h"
 #include "host/pages.h"
 #include "host/textfile.h"
+#include "kernels/dispatch.h"
 #include "measure/advice.h"
 #include "measure/figures.h"
-#include "measure/report_page.h"
-#include "measure/machines.h"
 #include "measure/limits.h"
-#include "kernels/dispatch.h"
+#include "measure/machines.h"
+#include "measure/report_page.h"
+#include "term/cli.h"
+#include "term/options.h"
 
 enum {
     MAX_TIERS = 8,

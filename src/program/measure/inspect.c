@@ -6,16 +6,16 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "term/cli.h"
-#include "term/options.h"
-#include "term/safe_text.h"
+#include "base/utf8.h"
 #include "gguf/gguf.h"
 #include "measure/advice.h"
 #include "model/lora.h"
 #include "model/net.h"
+#include "term/cli.h"
+#include "term/options.h"
+#include "term/safe_text.h"
 
 enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256, SHOWN_FAULTS = 20 };
 

@@ -10,9 +10,9 @@
 #include "calls/calls.h" /* the parser itself: kentang.h has it for answers only */
 #include "calls/prompt.h"
 #include "chat/chat_template.h"
-#include "term/cli.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { PARSE_MAX_LINE = 64 << 20, PARSE_MAX_TEMPLATE = 4 << 20 };
 

@@ -5,12 +5,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
 #include "measure/choices.h"
 #include "measure/judge.h"
 #include "measure/quality_report.h"
-#include "term/terminal.h"
 #include "setup/setting_opts.h"
+#include "term/cli.h"
+#include "term/terminal.h"
 
 typedef struct perplexity_opts {
     kt__judge_opts judge;

@@ -7,11 +7,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "term/cli.h"
-#include "setup/command_model.h"
-#include "setup/setting_opts.h"
 #include "grammar/grammar.h" /* the constraint itself: kentang.h has it for answers only */
 #include "grammar/mask.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
+#include "term/cli.h"
 
 enum { MAX_LINE_BYTES = 64 << 20, MAX_FILE_BYTES = 16 << 20 };
 

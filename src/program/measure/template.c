@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/cli.h"
+#include "chat/chat_template.h" /* for --template and --builtin: a template without a model */
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
-#include "chat/chat_template.h" /* for --template and --builtin: a template without a model */
+#include "term/cli.h"
 
 enum { MAX_TEMPLATE_BYTES = 4 << 20, MAX_MESSAGES_BYTES = 64 << 20 };
 

@@ -8,8 +8,8 @@
 #ifndef KT_MEASURE_TEXT_SCORE_H
 #define KT_MEASURE_TEXT_SCORE_H
 
-#include "setup/session.h"
 #include "measure/kld_file.h"
+#include "setup/session.h"
 
 typedef struct kt__text_score {
     int32_t n_ctx, stride; /* tokens; stride 0: none */

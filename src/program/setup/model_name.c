@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "base/nearest.h"
 #include "setup/made.h"
-#include "term/progress.h"
 #include "store/load_in.h"
+#include "term/progress.h"
 
 extern char **environ;
 

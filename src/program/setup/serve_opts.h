@@ -6,8 +6,8 @@
 #define KT_SETUP_SERVE_OPTS_H
 
 #include "base/buf.h"
-#include "setup/config.h"
 #include "setup/command_model.h"
+#include "setup/config.h"
 #include "term/options.h"
 
 typedef struct kt__serve_opts {

@@ -12,8 +12,8 @@
 #include "setup/command_model.h"
 #include "setup/model_name.h"
 #include "setup/tuned.h"
-#include "term/terminal.h"
 #include "term/safe_text.h"
+#include "term/terminal.h"
 
 kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
     static const kt__opt table[] = {

@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/error.h"
 #include "base/buf.h"
+#include "base/error.h"
 
 enum { MAX_ANSWER = 8 << 20, MAX_PAGES = 100 };
 

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/buf.h"
 #include "convert/convert.h"
 #include "convert/peft.h"
 #include "convert/quantize.h"

@@ -1,7 +1,7 @@
 /* kentang synth: writes a GGUF file with a real model's geometry and seeded random weights. */
-#include "synth/write_options.h"
 #include "synth/synth.h"
 #include "synth/synth_lora.h"
+#include "synth/write_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/progress.h"
+#include "host/pool.h"
 #include "term/cli.h"
 #include "term/options.h"
+#include "term/progress.h"
 #include "term/terminal.h"
-#include "host/pool.h"
 
 enum { CHUNK_BYTES = 16 << 20 };
 

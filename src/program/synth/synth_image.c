@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "synth/synth.h"
 #include "host/host.h"
 #include "host/pool.h"
+#include "synth/synth.h"
 
 enum { ROWS_GRAIN = 16 };
 

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/nearest.h"
-#include "term/options.h"
-#include "synth/synth.h"
 #include "model/net.h"
+#include "synth/synth.h"
+#include "term/options.h"
 
 static const kt__synth_preset presets[] = {
 #define X(...) {__VA_ARGS__},

@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "term/options.h"
 #include "synth/synth.h"
+#include "term/options.h"
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_UNUSED = 5, TYPE_BYTE = 6 };
 enum { MAX_PIECES = 2048 };

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/nearest.h"
-#include "term/cli.h"
 #include "host/host.h"
 #include "host/pool.h"
+#include "term/cli.h"
 
 enum { MAX_NAMES = 64 };
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "term/safe_text.h"
 
 /* ---- remedies ---- */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/json.h"
 
 void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
     kt__wire_write_error_as(out, status, err);

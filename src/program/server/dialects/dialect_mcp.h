@@ -5,8 +5,8 @@
 #ifndef KT_DIALECTS_DIALECT_MCP_H
 #define KT_DIALECTS_DIALECT_MCP_H
 
-#include "mcp/versions.h"
 #include "dialects/dialects.h"
+#include "mcp/versions.h"
 
 extern const kt__dialect kt__dialect_mcp, kt__dialect_mcp_lines;
 

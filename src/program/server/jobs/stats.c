@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "setup/adapters.h"
 #include "jobs/job.h"
+#include "setup/adapters.h"
 
 /* What was planned when the model was loaded. */
 static void write_plan(kt__buf *out, const kt__served_info *info) {

@@ -13,10 +13,10 @@
 
 #include <kentang.h>
 
+#include "services/learners.h"
 #include "setup/adapters.h"
 #include "setup/config.h"
 #include "setup/file_watch.h"
-#include "services/learners.h"
 #include "setup/slog.h"
 
 typedef struct kt__models kt__models;

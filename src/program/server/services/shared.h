@@ -10,18 +10,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "setup/config.h"
+#include "services/access.h"
 #include "services/event_loop.h"
 #include "services/learners.h"
-#include "services/access.h"
+#include "services/llama_slots.h"
 #include "services/metrics.h"
 #include "services/models.h"
 #include "services/pulls.h"
 #include "services/responses.h"
 #include "services/routes.h"
-#include "services/llama_slots.h"
-#include "setup/slog.h"
 #include "services/workers.h"
+#include "setup/config.h"
+#include "setup/slog.h"
 
 struct kt__job;
 

@@ -10,14 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "services/workers.h"
 #include "transports/http_answer.h"
 #include "transports/http_listen.h"
 #include "transports/http_peer.h"
 #include "transports/http_refuse.h"
-#include "services/workers.h"
 
 enum { MAX_REPLY = 16 << 20, SLICE_BYTES = 32 << 10 };
 

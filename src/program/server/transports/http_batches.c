@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "dialects/batches.h"
-#include "transports/http_request.h"
 #include "services/batch_store.h"
+#include "transports/http_request.h"
 
 static int say_error(kt__http_request *r, int http, const kt_error *err) {
     kt__buf_clear(&r->reply);

@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "setup/adapters.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialect_mcp.h"
 #include "dialects/llama_state.h"
-#include "transports/http_request.h"
 #include "jobs/stats.h"
 #include "services/web.h"
+#include "setup/adapters.h"
+#include "transports/http_request.h"
 
 /* ---- at once ---- */
 

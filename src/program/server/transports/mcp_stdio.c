@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <stdio.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "mcp/rpc.h"
-#include "dialects/dialect_mcp.h"
 #include "base/framer.h"
+#include "dialects/dialect_mcp.h"
+#include "mcp/rpc.h"
 
 enum { READ_BYTES = 64 << 10, POLL_MS = 200, STUCK_MS = 2000, MAX_ERROR = 4096 };
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/buf.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialects.h"
 #include "jobs/stats.h"
