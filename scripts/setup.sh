@@ -4,7 +4,7 @@
 set -eu
 
 KT_ROOT=$(cd "$(dirname "$0")/.." && pwd)
-KT_PACKAGES="gcc cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libmicrohttpd-dev libcurl4-openssl-dev libcmocka-dev libpng16-16 libturbojpeg0 libwebp7"
+KT_PACKAGES="gcc cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libmicrohttpd-dev libcurl4-openssl-dev libcmocka-dev libpng16-16 libturbojpeg0 libwebp7 libvulkan-dev glslang-tools mesa-vulkan-drivers"
 KT_MPI_PACKAGES="openmpi-bin libopenmpi-dev" # for several machines: libkentang-mpi.so, and tests that start it
 KT_APT_LOG=${TMPDIR:-/tmp}/kentang-apt-$(id -u).log
 

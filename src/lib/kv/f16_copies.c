@@ -105,6 +105,11 @@ void kt__f16_copies_destroy(kt__f16_copies *copies) {
     kt__free(copies);
 }
 
+uint8_t *kt__f16_copies_memory(const kt__f16_copies *copies, bool staged, size_t *bytes) {
+    *bytes = staged ? copies->staged_bytes : copies->kept_bytes;
+    return staged ? copies->staged : copies->kept;
+}
+
 /* Staged slots are numbered after the kept ones. */
 int32_t kt__f16_copy_slot(const kt__f16_copies *copies, int32_t page) {
     int32_t staged = kt__slot_of(copies->staged_slots, page);

@@ -17,6 +17,8 @@ typedef struct kt__f16_copies kt__f16_copies;
 kt_status kt__f16_copies_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                                 kt__f16_copies **out, kt_error *err) KT_CHECKED;
 void kt__f16_copies_destroy(kt__f16_copies *copies);
+/* All kept or all staged ones. */
+uint8_t *kt__f16_copies_memory(const kt__f16_copies *copies, bool staged, size_t *bytes);
 /* Bytes of one kept or staged slot. */
 size_t kt__f16_copies_kept_bytes(const kt__kv_shape *shape);
 size_t kt__f16_copies_staged_bytes(const kt__kv_shape *shape);

@@ -44,6 +44,14 @@ void kt__kv_destroy(kt__kv *kv);
  */
 void kt__kv_spread(kt__kv *kv, const kt__affinity *place);
 
+/* The memory that pages and their f16 copies lie in; KT__KV_MEMORY stretches, of 0 bytes where there is none. */
+enum { KT__KV_MEMORY = 4 };
+typedef struct kt__kv_stretch {
+    void *data;
+    size_t bytes;
+} kt__kv_stretch;
+void kt__kv_get_memory(const kt__kv *kv, kt__kv_stretch out[KT__KV_MEMORY]);
+
 size_t kt__kv_page_bytes(const kt__kv_shape *shape); /* of a page with all its parts */
 /* Of so many pages of which so many have parts in layers with a window, without f16 copies. */
 uint64_t kt__kv_bytes(const kt__kv_shape *shape, int64_t n_pages, int64_t n_local);

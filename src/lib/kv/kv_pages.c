@@ -105,6 +105,14 @@ void kt__kv_spread(kt__kv *kv, const kt__affinity *place) {
     if (kv->local_slabs) kt__slabs_spread(kv->local_slabs, place);
 }
 
+void kt__kv_get_memory(const kt__kv *kv, kt__kv_stretch out[KT__KV_MEMORY]) {
+    for (int i = 0; i < KT__KV_MEMORY; i++) out[i] = (kt__kv_stretch){NULL, 0};
+    out[0].data = kt__slabs_memory(kv->slabs, &out[0].bytes);
+    if (kv->local_slabs) out[1].data = kt__slabs_memory(kv->local_slabs, &out[1].bytes);
+    for (int staged = 0; kv->copies && staged < 2; staged++)
+        out[2 + staged].data = kt__f16_copies_memory(kv->copies, staged, &out[2 + staged].bytes);
+}
+
 int64_t kt__kv_n_pages(const kt__kv *kv) {
     return kv->n_pages;
 }

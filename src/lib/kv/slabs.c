@@ -121,6 +121,11 @@ void kt__slabs_spread(kt__slabs *slabs, const kt__affinity *place) {
     kt__nodes_spread(slabs->base, slabs->mapped_bytes, place);
 }
 
+uint8_t *kt__slabs_memory(const kt__slabs *slabs, size_t *bytes) {
+    *bytes = slabs->mapped_bytes;
+    return slabs->base;
+}
+
 /* Where the layer and head begin in the place's slab, the keys of all its places lie first. */
 static uint8_t *part_at(const kt__slabs *slabs, int32_t place, int layer, int head, bool values) {
     size_t slab = (size_t)place >> slabs->shift, n = (size_t)1 << slabs->shift;

@@ -27,6 +27,9 @@ void kt__slabs_destroy(kt__slabs *slabs);
 /* Before anything is stored: they will lie on the NUMA nodes of the place's threads in turn. */
 void kt__slabs_spread(kt__slabs *slabs, const kt__affinity *place);
 
+/* All of it. */
+uint8_t *kt__slabs_memory(const kt__slabs *slabs, size_t *bytes);
+
 /* Bytes of one place. */
 size_t kt__slabs_place_bytes(const kt__kv_shape *shape, kt__slab_layers layers);
 /* One head's keys, or its values, of a layer that is among them. */

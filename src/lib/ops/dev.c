@@ -17,6 +17,14 @@ const kt__ops *kt__dev_ops(const kt__dev *dev) {
     return dev->ops;
 }
 
+void kt__dev_set_accel(kt__dev *dev, void *accel) {
+    dev->accel = accel;
+}
+
+void *kt__dev_accel(const kt__dev *dev) {
+    return dev->accel;
+}
+
 void kt__dev_set_threads(kt__dev *dev, int n_threads) {
     int most = kt__pool_size(dev->pool);
     dev->n_threads = n_threads < 1 ? 1 : n_threads > most ? most : n_threads;

@@ -44,6 +44,7 @@ struct kt__dev {
     size_t stage_bytes;
     kt__tile_act *tiles; /* of the operation at hand, where kernels read tiles */
     size_t tiles_bytes;
+    void *accel; /* of another table whose functions take this device; or NULL */
 };
 
 static inline void *kt__dev_kernel_scratch(const kt__dev *dev, int worker) {

@@ -470,6 +470,9 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
                          kt_error *err) KT_CHECKED;
 void kt__dev_destroy(kt__dev *dev);
 const kt__ops *kt__dev_ops(const kt__dev *dev);
+/* What another table of operations keeps here, which calls this device's own for what it does not do. */
+void kt__dev_set_accel(kt__dev *dev, void *accel);
+void *kt__dev_accel(const kt__dev *dev);
 /* Threads for the calls that follow. */
 void kt__dev_set_threads(kt__dev *dev, int n_threads);
 /* What the calling thread has spent in low-rank terms since this was asked last. */

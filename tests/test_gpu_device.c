@@ -1,0 +1,176 @@
+/* A device that computes exactly is taken, and one that fails at a single check is refused in words:
+ * on Mesa's software driver, which fails at one by itself, its fma. Skipped where that is not
+ * installed (Debian: mesa-vulkan-drivers). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "gpu/vk.h"
+#include "support.h"
+
+static const char device[] = "llvmpipe";
+
+static kt__gpu *gpu; /* that passed its test; NULL: there is no such device */
+static char why[sizeof((kt_error *)0)->message];
+
+static int open_device(void **state) {
+    kt_error err;
+    (void)state;
+    if (kt__gpu_open(device, NULL, NULL, &gpu, &err) != KT_OK)
+        snprintf(why, sizeof why, "%s", err.message);
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    kt__gpu_close(gpu);
+    return 0;
+}
+
+static void need_device(void) {
+    if (gpu) return;
+    printf("skipped: %s\n", why);
+    skip();
+}
+
+static void test_drivers_fma_is_refused(void **state) {
+    (void)state;
+    need_device();
+    assert_int_not_equal(gpu->fma, KT__FMA_DRIVER);
+    assert_string_equal(kt__gpu_fma_name(gpu), "in f64");
+}
+
+static void test_missing_properties(void **state) {
+    static const struct {
+        const char *name, *words;
+    } needs[] = {
+        {"vulkan", "older than Vulkan 1.2"},   {"compute", "no queue that computes"},
+        {"rounding", "round to the nearest"},  {"zeros", "sign of zeros"},
+        {"addresses", "addresses of buffers"}, {"sharing", "does not reach this program's memory"}};
+    (void)state;
+    need_device();
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const kt__gpu_faults faults = {.missing = needs[i].name};
+        kt__gpu *other;
+        kt_error err;
+        assert_int_equal(kt__gpu_open(device, NULL, &faults, &other, &err), KT_E_UNSUPPORTED);
+        assert_null(other);
+        assert_non_null(strstr(err.message, needs[i].words));
+    }
+}
+
+static void test_names(void **state) {
+    kt__gpu *other;
+    kt_error err;
+    (void)state;
+    need_device();
+    assert_int_equal(kt__gpu_open("no such card", NULL, NULL, &other, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "no device is called no such card"));
+    assert_int_equal(kt__gpu_open("15", NULL, NULL, &other, &err), KT_E_ARG);
+}
+
+/* Each operation of the test, found wrong. */
+static void test_wrong_operations(void **state) {
+    static const char *const names[] = {"fused multiply-add",
+                                        "sum",
+                                        "product of two numbers",
+                                        "division",
+                                        "square root",
+                                        "exponential",
+                                        "hyperbolic tangent",
+                                        "rounding to f16",
+                                        "reading of f16",
+                                        "reading of integers",
+                                        "quantising of activations",
+                                        "RMS norm",
+                                        "product with F32",
+                                        "product with Q4_K",
+                                        "product with Q8_0",
+                                        "SiLU gate",
+                                        "GELU gate",
+                                        "clamped gate",
+                                        "squared ReLU",
+                                        "GELU",
+                                        "arithmetic of elements",
+                                        "rotation of heads",
+                                        "pages of keys and values",
+                                        "attention",
+                                        "codes of queries"};
+    (void)state;
+    need_device();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char words[128];
+        kt_error err;
+        gpu->faults.wrong = names[i];
+        assert_int_equal(kt__gpu_self_test(gpu, &err), KT_E_UNSUPPORTED);
+        snprintf(words, sizeof words, "its %s differs", names[i]);
+        if (!strstr(err.message, words)) fail_msg("%s: %s", names[i], err.message);
+    }
+    gpu->faults.wrong = NULL;
+}
+
+/* In integers, as on a device without f64. */
+static void test_fma_in_integers(void **state) {
+    kt_error err;
+    (void)state;
+    need_device();
+    gpu->faults.first_fma = KT__FMA_INTEGERS;
+    die_on(kt__gpu_self_test(gpu, &err), &err);
+    assert_string_equal(kt__gpu_fma_name(gpu), "in integers");
+    gpu->faults.first_fma = 0;
+}
+
+static void test_lost_while_tested(void **state) {
+    const kt__gpu_faults lost = {.lost_after = 2}, full = {.no_memory = true};
+    kt__gpu *other;
+    kt_error err;
+    (void)state;
+    need_device();
+    assert_int_equal(kt__gpu_open(device, NULL, &lost, &other, &err), KT_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "failed at the test"));
+    assert_int_equal(kt__gpu_open(device, NULL, &full, &other, &err), KT_E_NOMEM);
+    assert_non_null(strstr(err.message, "MB of memory left"));
+}
+
+/* The second time the file says that it passed. */
+static void test_is_kept(void **state) {
+    char path[] = "/tmp/kt_gpu_XXXXXX";
+    const kt__gpu_faults wrong = {.wrong = "sum"};
+    kt__gpu *other;
+    kt_error err;
+    char line[640];
+    (void)state;
+    need_device();
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    kt__gpu_name_of_test(gpu, line, sizeof line);
+    fprintf(f, "kentang 0.0.0 of another device\n%s1\n", line);
+    fclose(f);
+    die_on(kt__gpu_open(device, path, &wrong, &other, &err), &err);
+    assert_int_equal(other->fma, KT__FMA_F64);
+    kt__gpu_close(other);
+    f = fopen(path, "w");
+    fprintf(f, "%s7\n", line); /* no such way */
+    fclose(f);
+    assert_int_equal(kt__gpu_open(device, path, &wrong, &other, &err), KT_E_UNSUPPORTED);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drivers_fma_is_refused),
+        cmocka_unit_test(test_missing_properties),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_wrong_operations),
+        cmocka_unit_test(test_lost_while_tested),
+        cmocka_unit_test(test_is_kept),
+        cmocka_unit_test(test_fma_in_integers),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
