@@ -91,7 +91,8 @@ static kt__toolbox *recall(const char *tools) {
 }
 
 static kt__turn_opts turn_opts(void) {
-    kt__turn_opts o = {.engine = engine, .gen = kt_gen_params_default()};
+    kt__turn_opts o = {
+        .engine = engine, .asked = kt_request_params_default(), .gen = kt_gen_params_default()};
     o.gen.n_predict = 200;
     o.gen.sampling.temperature = 0;
     return o;

@@ -121,7 +121,7 @@ static void test_wrong_options(void **state) {
     cli_expect_error("run --top_k=3", 2, "did you mean --top-k?");
     cli_expect_error("serve --timeout eight", 2, "option --timeout: expected");
     cli_expect_error("run --port 8", 2, "unknown option --port; here it is `kentang serve");
-    cli_expect_error("run -hf a/b", 2, "unknown option -hf; here it is -m hf:OWNER/REPO");
+    cli_expect_error("run -dr a/b", 2, "unknown option -dr; here it is -m hf:OWNER/REPO");
     cli_expect_error("serve m.gguf", 2, "no file \"m.gguf\"");
     cli_expect_error("serve a.gguf b.gguf", 2, "unexpected word \"b.gguf\": the model is named");
     cli_expect_error("run -Q", 2, "unknown option -Q");

@@ -38,6 +38,20 @@ listens '127.0.0.1:8000,[::1]:8000' --no-config --host '127.0.0.1, ::1'
 listens 0.0.0.0:81 --config address.toml --port 81
 listens 127.0.0.1:9000 --config address.toml --host 127.0.0.1
 printf '[http]\nlisten = "none"\n' >address.toml
+# llama-server's options that say what requests have which do not say it, and others that are several settings
+printf 'root ::= "a"' >g.gbnf
+"$kentang" serve --check --no-config --no-env --socket none --grammar-file g.gbnf -l 15-0.5 -l 16+1 --ignore-eos -r '###' -r END --keep 4 \
+    --no-cache-prompt --sampler-seq kt --rope-scale 4 --reasoning-budget 0 --dry-sequence-breaker none >out || fail "options of requests"
+for line in 'request_defaults = .*"grammar' 'logit_bias.*"15.*-0.5.*"16.*1.0' 'ignore_eos.*true' 'stop.*###.*END' 'n_keep.*4' 'cache_prompt.*false' \
+    'reasoning_budget.*0' 'dry_sequence_breakers.*\[\]' 'samplers = "top_k;temperature"' 'rope_freq_scale = 0.25'; do
+    grep -q "^$line\|^request_defaults.*$line" out || fail "--check: $line: $(grep -n 'request_defaults\|samplers' out)"
+done
+for wrong in '-l 15' '-j [1]' '--keep x' '--sampler-seq kq' '--grammar-file nowhere' '--lora-scaled x' '--hf-file x'; do
+    # shellcheck disable=SC2086
+    if "$kentang" serve --check --no-config --no-env --socket none $wrong >out 2>err; then fail "$wrong was taken"; fi
+    grep -q 'expected\|cannot read\|goes with' err || fail "$wrong: $(cat err)"
+done
+
 if "$kentang" serve --check --no-env --config address.toml --port 81 >out 2>err; then fail "--port of nothing"; fi
 grep -q 'give --host and --port both' err || fail "--port of nothing: said"
 listens 127.0.0.1:81 --config address.toml --host 127.0.0.1 --port 81

@@ -420,7 +420,7 @@ static void test_a_full_context_is_shifted(void **state) {
     memcpy(known, r.ids, n * sizeof *known);
     for (int i = 0; i < out.n_tokens; i++) {
         known[n++] = out.ids[i];
-        if (n <= N_CTX || i + 1 == out.n_tokens) continue;
+        if (n < N_CTX || i + 1 == out.n_tokens) continue;
         size_t drop = (n - keep) / 2;
         memmove(known + keep, known + keep + drop, (n - keep - drop) * sizeof *known);
         n -= drop;

@@ -58,6 +58,13 @@ expect both "a list" "$(completion ',"adapter":[{"name":"loud","scale":3},{"name
 expect last4 "behind the last keys and values" "$(completion ',"adapter":[{"name":"last","scale":4}]')"
 expect plain "none" "$(completion ',"adapter":"none"')"
 expect loud3 "again, from what is kept" "$(completion ',"adapter":{"name":"loud","scale":3}')"
+expect loud3 "llama-server's numbers" "$(completion ',"lora":[{"id":0,"scale":3}]')"
+expect both "several of them" "$(completion ',"lora":[{"id":1,"scale":-2},{"id":0,"scale":3},{"id":2,"scale":0}]')"
+expect plain "all of the scale 0" "$(completion ',"lora":[{"id":0,"scale":0}]')"
+completion ',"lora":[{"id":9,"scale":1}]' | grep -q 'lora\[0\].id: there is no such adapter' || fail "an unknown number"
+completion ',"lora":{"id":0}' | grep -q 'expected an array' || fail "no array"
+[ "$(curl -sS -o refused -w '%{http_code}' "$url/lora-adapters" -d '[{"id":0,"scale":3}]')" = 403 ] || fail "scales of all clients are one client's to set"
+curl -sS "$url/lora-adapters" | grep -q '^\[{"id":0,"path":"loud","scale":0,' || fail "GET /lora-adapters"
 expect loud3 "Ollama's" "$(post /api/generate "{\"model\":\"demo\",\"prompt\":\"$prompt\",\"raw\":true,\"stream\":false,\"adapter\":{\"name\":\"loud\",\"scale\":3},\"options\":{\"temperature\":0,\"num_predict\":24}}")"
 
 # chat's dialects differ from their answer without one, and agree with each other
@@ -218,4 +225,22 @@ cmp -s first.loud.text first.plain.text && fail "the adapter changes nothing in 
 start --model "$base" --alias demo --lora loud.gguf=-2 --listen 127.0.0.1:0 --socket none
 url=$(url_of)
 expect new_default "serve --lora" "$(completion '')"
+finish
+
+# as llama-server has it: several files in one option, scales in another, set by a client afterwards
+run_text --lora loud.gguf=3 --lora other.gguf=-2 >new_both
+start --model "$base" --alias demo --lora-scaled loud.gguf:3,other.gguf:-2 --listen 127.0.0.1:0 --socket none
+url=$(url_of)
+expect new_both "--lora-scaled" "$(completion '')"
+[ "$(post /lora-adapters '[{"id":0,"scale":3}]')" = '{"success":true}' ] || fail "POST /lora-adapters"
+expect new_loud3 "scales that were set" "$(completion '')"
+curl -sS "$url/lora-adapters" | grep -q '"id":1,"path":"other","scale":0,' || fail "the other's scale is 0 now"
+expect new_both "a request's own" "$(completion ',"lora":[{"id":0,"scale":3},{"id":1,"scale":-2}]')"
+post /lora-adapters '[{"id":0}]' | grep -q '\[0\].scale: expected a number' || fail "no scale"
+post /lora-adapters '{' | grep -q '"error"' || fail "no JSON"
+expect new_loud3 "refused scales change nothing" "$(completion '')"
+finish
+start --model "$base" --alias demo --lora loud.gguf,other.gguf --lora-init-without-apply --listen 127.0.0.1:0 --socket none
+url=$(url_of)
+expect plain "--lora-init-without-apply" "$(completion '')"
 finish

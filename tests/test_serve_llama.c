@@ -57,7 +57,7 @@ static void test_a_full_context(void **state) {
         v = completion(body, 200);
         assert_true(json_is_true(at(v, "truncated")));
         assert_int_equal(json_integer_value(at(v, "tokens_evaluated")), n_ctx - 10);
-        assert_int_equal(json_integer_value(at(v, "tokens_predicted")), shifts ? 30 : 11);
+        assert_int_equal(json_integer_value(at(v, "tokens_predicted")), shifts ? 30 : 10);
         assert_int_equal(json_integer_value(at(v, "generation_settings.n_keep")), 4);
         json_decref(v);
     }
@@ -380,6 +380,79 @@ static void test_prefix_of_paths(void **state) {
     }
 }
 
+/* What requests have that do not say it, and what gives way to what they say. */
+static void test_request_defaults(void **state) {
+    (void)state;
+    world mine = {0};
+    kt_error err;
+    const char *const settings[] = {
+        "request_defaults={\"max_tokens\":3,\"ignore_eos\":true,\"grammar\":\"root ::= \\\"yes\\\" | "
+        "\\\"no\\\"\",\"n_keep\":null}",
+        NULL};
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    reply *r = post(&mine, "/v1/chat/completions",
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}");
+    assert_int_equal(r->status, 200);
+    json_t *v = body_of(r);
+    const char *said = text_at(v, "choices.0.message.content");
+    assert_true(!strcmp(said, "yes") || !strcmp(said, "no"));
+    json_decref(v);
+    free(r);
+    r = post(&mine, "/v1/chat/completions",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":9,"
+             "\"choice\":[\"maybe\"]}");
+    assert_int_equal(r->status, 200);
+    v = body_of(r);
+    assert_string_equal(text_at(v, "choices.0.message.content"), "maybe");
+    json_decref(v);
+    free(r);
+    r = post(&mine, "/completion", "{\"prompt\":\"Once\",\"n_predict\":7,\"grammar\":\"\"}");
+    v = body_of(r);
+    assert_int_equal(json_integer_value(at(v, "tokens_predicted")), 7);
+    json_decref(v);
+    free(r);
+    world_close(&mine);
+    const char *const wrong[] = {"request_defaults=[1]", NULL};
+    assert_int_equal(world_open(&mine, &err, wrong), KT_E_ARG);
+    assert_non_null(strstr(err.message, "request_defaults: expected a JSON object"));
+    unlink(mine.socket);
+    rmdir(mine.dir);
+}
+
+static void test_paths_of_a_router(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+    } cases[] = {{"POST", "/models/load", "{\"model\":\"demo\"}", 403}, /* http.manage is off */
+                 {"POST", "/models/unload", "{\"model\":\"demo\"}", 403},
+                 {"GET", "/lora-adapters", "", 200},
+                 {"POST", "/lora-adapters", "[]", 403},
+                 {"GET", "/cors-proxy", "", 403}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&w, cases[i].method, cases[i].path, "", cases[i].body);
+        if (r->status != cases[i].status) fail_msg("%s: %s", cases[i].path, r->text);
+        free(r);
+    }
+}
+
+/* Two beginnings of an answer are one too many, unless the request says that they are continued. */
+static void test_two_beginnings(void **state) {
+    (void)state;
+    static const char two[] =
+        "{\"max_tokens\":2,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+        "{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
+        "\"content\":\"b\"}]";
+    char body[400];
+    reply *r;
+    for (int said = 0; said < 2; said++) {
+        snprintf(body, sizeof body, "%s%s}", two, said ? ",\"continue_final_message\":true" : "");
+        r = post(&w, "/v1/chat/completions", body);
+        if (r->status != (said ? 200 : 400)) fail_msg("%s: %s", body, r->text);
+        free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_completion),
@@ -397,6 +470,9 @@ int main(void) {
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_bodies_of_clients),
         cmocka_unit_test(test_prefix_of_paths),
+        cmocka_unit_test(test_request_defaults),
+        cmocka_unit_test(test_paths_of_a_router),
+        cmocka_unit_test(test_two_beginnings),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

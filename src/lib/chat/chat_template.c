@@ -22,6 +22,7 @@ typedef enum content_form {
 struct kt__chat_template {
     kt__jinja *jinja;
     content_form form;
+    bool constant; /* a text without an expression or a statement: the prompt, whatever is said */
 };
 
 /* What is to be rendered: an array of messages, or JSON. */
@@ -580,7 +581,7 @@ static bool template_drops_system(const kt__chat_template *tmpl, const request *
 /* Of a template that lost the probe's text: this conversation's last text of a user is there? */
 static kt_status check_user(const kt__chat_template *tmpl, const attempt *a, kt_error *err) {
     size_t user = a->messages->n;
-    if (tmpl->form != CONTENT_LOST) return KT_OK;
+    if (tmpl->form != CONTENT_LOST || tmpl->constant) return KT_OK;
     while (user > 0 && !has_role(&a->messages->items[user - 1], "user")) user--;
     const kt__jv *content = user ? kt__jdict_find(a->messages->items[user - 1].u.d, "content")
                                  : NULL;
@@ -762,6 +763,7 @@ kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_templ
                                   kt_error *err) {
     kt__chat_template *tmpl = kt__calloc(1, sizeof *tmpl);
     if (!tmpl) return kt__fail_nomem(err, "a chat template", sizeof *tmpl);
+    tmpl->constant = !memmem(source, len, "{{", 2) && !memmem(source, len, "{%", 2);
     kt_status status = kt__jinja_parse(source, len, &tmpl->jinja, err);
     if (status == KT_OK) status = find_form(tmpl, err);
     if (status != KT_OK) {

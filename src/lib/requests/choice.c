@@ -138,7 +138,7 @@ static void emit_token(kt__choice *c, int32_t id, const float *logits) {
     kt__events_emit_text(c, id, n >= 0 ? own : NULL, n);
 }
 
-/* The context has no position for the last token: half of what may go leaves it, or the answer ends. */
+/* Prompt and answer fill the context: half of what may go leaves it, or the answer ends. */
 static void fill_context(kt__work *w) {
     int32_t n_left = w->task.n_tok - w->n_keep;
     if (w->n_keep >= 0 && n_left > 2)
@@ -158,7 +158,7 @@ static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t
     if (task->n_tok < w->cap) w->state->tokens[task->n_tok++] = id;
     if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
     if (task->finish != KT_FINISH_NONE) return;
-    if (n_pos >= w->engine->params.n_ctx) fill_context(w);
+    if (n_pos + 1 >= w->engine->params.n_ctx) fill_context(w);
     /* by the event: what was proposed after this token is not wanted */
     if (atomic_load_explicit(task->cancel, memory_order_relaxed))
         task->finish = KT_FINISH_CANCELLED;

@@ -135,7 +135,7 @@ static kt_status hear_request(kt_request *req, kt__turn *t, kt_error *err) {
 
 static kt_status ask_model(const kt__turn_opts *o, const char *messages, const char *tools,
                            kt__turn *out, kt_error *err) {
-    kt_request_params r = kt_request_params_default();
+    kt_request_params r = o->asked;
     kt_request *req;
     r.chat_json = messages;
     r.chat_json_len = strlen(messages);

@@ -25,7 +25,8 @@ typedef struct kt__turn {
 
 typedef struct kt__turn_opts {
     kt_engine *engine;
-    kt_seq *seq; /* or NULL; what it holds of the conversation is kept */
+    kt_seq *seq;             /* or NULL; what it holds of the conversation is kept */
+    kt_request_params asked; /* what every request has: the defaults, and the user's options */
     kt_gen_params gen;
     bool answers;  /* no call: it has to come to an end */
     bool one_call; /* at most one */

@@ -243,7 +243,10 @@ static kt_status open_work(work *w, const kt_gen_params *gen, const char *system
     const kt__agent_hooks hooks = {asks ? ask_user : NULL, show_note, wants_stop, w};
     const kt__agent_limits limits = {w->opts->rounds, w->opts->calls,
                                      (int64_t)w->opts->time_s * 1000, w->opts->one_call};
-    kt__turn_opts turn = {.engine = w->session->engine, .seq = w->session->seq, .gen = *gen};
+    kt__turn_opts turn = {.engine = w->session->engine,
+                          .seq = w->session->seq,
+                          .asked = kt__session_request(w->session),
+                          .gen = *gen};
     if (turn.gen.n_predict < 0) turn.gen.n_predict = DEFAULT_PREDICT;
     w->allow = list_of(&w->opts->allow);
     w->deny = list_of(&w->opts->deny);

@@ -76,7 +76,7 @@ static const char *last_question(const kt__chat *c) {
 static kt_status give_feedback(kt__chat *c, float score, const char *correction,
                                kt_feedback_result *result, kt_error *err) {
     kt__session *s = c->session;
-    kt_request_params asked = kt_request_params_default();
+    kt_request_params asked = kt__session_request(s);
     int32_t *prompt = NULL, *answer = NULL;
     kt_kept kept = {0};
     kt_status status;

@@ -46,7 +46,7 @@ static void show_meter(const kt__chat *c) {
 static kt_status generate_answer(kt__chat *c, const kt_gen_params *params,
                                  kt_request_report *report, kt_error *err) {
     kt_learned learned;
-    kt_request_params request = kt_request_params_default();
+    kt_request_params request = kt__session_request(c->session);
     kt_status status = kt__session_recall(c->session, &request, &learned, err);
     if (status != KT_OK) return status;
     kt_engine_resume(c->session->engine);

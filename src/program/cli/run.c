@@ -183,9 +183,10 @@ static const kt__opt prompt_table[] = {
     {.name = "reasoning",
      .kind = KT__OPT_ENUM,
      .at = AT(thoughts),
-     .choices = "auto|show|hide",
+     .choices = "auto|show|hide|on|off",
      .arg = "MODE",
-     .help = "what the model thinks before it answers: on a terminal it is shown dimmed"},
+     .help = "what the model thinks before it answers: on a terminal it is shown dimmed; on, off: "
+             "whether it thinks"},
     {.name = "json",
      .kind = KT__OPT_ON,
      .at = AT(json),
@@ -326,7 +327,7 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
               stderr);
     }
     if (raw && opts->images.n) return kt__fail(err, KT_E_ARG, "--image needs a chat template");
-    kt_request_params request = kt_request_params_default();
+    kt_request_params request = kt__session_request(s);
     request.seq = s->seq;
     request.gen = *params;
     request.constraint = opts->constraint;
@@ -566,6 +567,14 @@ static int run_opened(const kt__session_opts *session_opts, const run_opts *opts
     return run_once(session, opts, p->text, p->len, &sampling->params);
 }
 
+/* on and off say whether the model thinks, the others what is shown of it. */
+static void take_reasoning(run_opts *opts, kt__config *config) {
+    enum { ON = KT__THOUGHTS_HIDE + 1, OFF };
+    if (opts->thoughts < ON) return;
+    config->reasoning = opts->thoughts == ON ? "on" : "off";
+    opts->thoughts = KT__THOUGHTS_AUTO;
+}
+
 static int run_prompts(kt__session_opts *session_opts, run_opts *opts, kt__sampling_opts *sampling,
                        const char *const *words, size_t n_words) {
     kt_error err = {0};
@@ -574,6 +583,7 @@ static int run_prompts(kt__session_opts *session_opts, run_opts *opts, kt__sampl
     kt_status status;
     int code = 0;
     opts->agent.quiet = opts->quiet;
+    take_reasoning(opts, session_opts->config);
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
     KT__TRY(take_words(words, n_words, session_opts->config, &p, &err));
     KT__TRY(take_gap(opts, &err));
@@ -623,6 +633,8 @@ static int run_command(int argc, char **argv, kt__config *config) {
             "with the model and a line with figures go to standard error. Ctrl-C ends the answer.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
+        .set = kt__setting_opts_set,
+        .set_base = config,
         .max_words = MAX_WORDS,
         .notes = "Examples:\n"
                  "  kentang run -p \"Why is the sky blue?\"\n"

@@ -155,6 +155,8 @@ static int serve_command(int argc, char **argv, kt__config *config) {
         kt__setting_opts(config, KT__OPTIONS_CACHE),
         kt__setting_opts(config, KT__OPTIONS_LEARN),
         kt__lora_opts_group(&opts.lora),
+        kt__serve_opts_llama_group(&opts),
+        kt__request_opts_group(&opts.requests),
         kt__setting_opts(config, KT__OPTIONS_CORES),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__serve_opts_file_group(&opts),

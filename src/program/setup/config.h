@@ -94,6 +94,7 @@ struct kt__config {
     bool other_transport;          /* requests come another way: it need not listen */
     bool replica;                  /* a whole model, though a launcher started several processes */
     bool chat_fallback;            /* models without a chat template get ChatML: a server's */
+    bool lora_scales;              /* adapters came by --lora: clients may set their scales */
     bool no_run_dir;               /* a socket was not refused, but nothing says where */
     kt__arena arena;
     const char *file;           /* that was read, or NULL */

@@ -306,6 +306,19 @@ out:
     return status;
 }
 
+kt_status kt__config_read_template(kt__config *c, kt_error *err) {
+    enum { MOST_BYTES = 1 << 20 };
+    struct stat st;
+    kt__buf text;
+    if (!c->chat_template_file) return KT_OK;
+    KT__STEP(kt__config_file_read(c->chat_template_file, "the chat template", MOST_BYTES, &text,
+                                  &st, err));
+    kt_status status = kt__config_copy_text(c, text.data ? text.data : "", text.len,
+                                            &c->chat_template, err);
+    kt__buf_free(&text);
+    return status;
+}
+
 void kt__config_file_forget(kt__buf *text) {
     if (text->data) explicit_bzero(text->data, text->len);
     kt__buf_free(text);

@@ -1,3 +1,4 @@
+#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +236,14 @@ static kt_status finish_learning(kt__config *c, kt_error *err) {
     return kt__config_copy_text(c, path, strlen(path), &c->learn_dir, err);
 }
 
+static kt_status check_request_defaults(const kt__config *c, kt_error *err) {
+    json_t *v = c->request_defaults ? json_loads(c->request_defaults, 0, NULL) : NULL;
+    bool fits = !c->request_defaults || json_is_object(v);
+    json_decref(v);
+    if (fits) return KT_OK;
+    return kt__config_expected(NULL, "request_defaults", "a JSON object", c->request_defaults, err);
+}
+
 kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
@@ -248,6 +257,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     KT__STEP(check_origins(c, err));
     KT__STEP(finish_listen(c, err));
     KT__STEP(finish_learning(c, err));
+    KT__STEP(check_request_defaults(c, err));
     if (!c->log_format) c->log_format = "human";
     if (!c->log_level) c->log_level = "info";
     if (c->reasoning && !one_of(c->reasoning, switches, 3))

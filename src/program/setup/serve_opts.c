@@ -83,6 +83,32 @@ static const kt__opt slots_table[] = {
      .help = "--ctx-size is that of each answer"},
 };
 
+static const kt__opt llama_table[] = {
+    {.name = "lora-scaled",
+     .kind = KT__OPT_TEXTS,
+     .at = AT(lora_scaled),
+     .arg = "FILE:SCALE,...",
+     .help = "adapters (LoRA) with their scales"},
+    {.name = "lora-init-without-apply",
+     .kind = KT__OPT_ON,
+     .at = AT(lora_off),
+     .help = "adapters of --lora have the scale 0, until requests or POST /lora-adapters say "
+             "otherwise"},
+    {.name = "rope-scale",
+     .kind = KT__OPT_FLOAT,
+     .at = AT(rope_scale),
+     .min = 1e-3,
+     .max = 1e3,
+     .arg = "N",
+     .help = "how many times as long the context becomes: 1 / --rope-freq-scale"},
+    {.name = "hf-file",
+     .brief = "hff",
+     .kind = KT__OPT_TEXT,
+     .at = AT(hf_file),
+     .arg = "FILE",
+     .help = "the file of -hf OWNER/REPO"},
+};
+
 static const kt__opt check_table[] = {
     {.name = "check",
      .kind = KT__OPT_ON,
@@ -93,6 +119,8 @@ static const kt__opt check_table[] = {
 void kt__serve_opts_free(kt__serve_opts *opts) {
     kt__opt_texts_free(&opts->set);
     kt__lora_opts_free(&opts->lora);
+    kt__opt_texts_free(&opts->lora_scaled);
+    kt__request_opts_free(&opts->requests);
 }
 
 kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts) {
@@ -107,6 +135,11 @@ kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts) {
 kt__opt_group kt__serve_opts_slots_group(kt__serve_opts *opts) {
     return (kt__opt_group){"The context in llama-server's words", slots_table,
                            KT__COUNT(slots_table), opts};
+}
+
+kt__opt_group kt__serve_opts_llama_group(kt__serve_opts *opts) {
+    return (kt__opt_group){"More of llama-server's words", llama_table, KT__COUNT(llama_table),
+                           opts};
 }
 
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts) {
@@ -148,7 +181,12 @@ static void name_of_adapter(const char *path, char *out, size_t size) {
     snprintf(out, size, "%.*s", (int)len, base);
 }
 
-/* An element of a list as the file has it. */
+/* The settings `adapters` and `adapter` in the making, as lists of the file's form. */
+typedef struct adapter_lists {
+    kt__buf files, used;
+    size_t n;
+} adapter_lists;
+
 static void put_pair(kt__buf *out, bool first, const char *name, const char *value) {
     kt__buf pair;
     kt__buf_init(&pair, 8192);
@@ -158,30 +196,88 @@ static void put_pair(kt__buf *out, bool first, const char *name, const char *val
     kt__buf_free(&pair);
 }
 
-/* --lora in the settings' words: `adapters` and `adapter`, in place of the file's. */
-static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *err) {
-    kt__buf files, used;
-    kt_status status = KT_OK;
-    if (!o->lora.files.n) return KT_OK;
-    kt__buf_init(&files, 1 << 20);
-    kt__buf_init(&used, 1 << 20);
-    for (size_t i = 0; i < o->lora.files.n; i++) {
-        char path[4096], name[256];
-        float scale;
-        KT__TRY(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
-        name_of_adapter(path, name, sizeof name);
-        put_pair(&files, i == 0, name, path);
-        snprintf(path, sizeof path, "%.9g", (double)scale);
-        put_pair(&used, i == 0, name, path);
+static void put_adapter(adapter_lists *lists, const char *path, float scale) {
+    char name[256], number[32];
+    name_of_adapter(path, name, sizeof name);
+    put_pair(&lists->files, lists->n == 0, name, path);
+    snprintf(number, sizeof number, "%.9g", (double)scale);
+    put_pair(&lists->used, lists->n == 0, name, number);
+    lists->n++;
+}
+
+/* FILE[=SCALE], or several files with commas between them. */
+static kt_status put_loras(adapter_lists *lists, const char *text, kt_error *err) {
+    char path[4096];
+    float scale;
+    bool several = strchr(text, ',') && access(text, F_OK) != 0;
+    while (*text) {
+        char one[4096];
+        size_t len = several ? strcspn(text, ",") : strlen(text);
+        snprintf(one, sizeof one, "%.*s", (int)len, text);
+        KT__STEP(kt__lora_split(one, path, sizeof path, &scale, err));
+        put_adapter(lists, path, scale);
+        text += len + (text[len] == ',');
     }
-    (void)kt__buf_putc(&files, ']');
-    (void)kt__buf_putc(&used, ']');
-    KT__TRY(kt__config_set(c, "adapters", files.data, "--lora", err));
-    KT__TRY(kt__config_set(c, "adapter", used.data, "--lora", err));
+    return KT_OK;
+}
+
+/* FILE:SCALE, or several with commas between them. */
+static kt_status put_scaled(adapter_lists *lists, const char *text, kt_error *err) {
+    while (*text) {
+        char one[4096], *end = NULL;
+        size_t len = strcspn(text, ",");
+        snprintf(one, sizeof one, "%.*s", (int)len, text);
+        char *colon = strrchr(one, ':');
+        float scale = colon ? strtof(colon + 1, &end) : 0.0f;
+        if (!colon || end == colon + 1 || *end)
+            return kt__fail(err, KT_E_ARG, "--lora-scaled %.200s: expected FILE:SCALE", one);
+        *colon = '\0';
+        put_adapter(lists, one, scale);
+        text += len + (text[len] == ',');
+    }
+    return KT_OK;
+}
+
+/* --lora and --lora-scaled in the settings' words, in place of the file's. */
+static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    adapter_lists lists = {.n = 0};
+    kt_status status;
+    kt__buf_init(&lists.files, 1 << 20);
+    kt__buf_init(&lists.used, 1 << 20);
+    for (size_t i = 0; i < o->lora.files.n; i++)
+        KT__TRY(put_loras(&lists, o->lora.files.items[i], err));
+    for (size_t i = 0; i < o->lora_scaled.n; i++)
+        KT__TRY(put_scaled(&lists, o->lora_scaled.items[i], err));
+    status = KT_OK;
+    if (!lists.n) goto out;
+    (void)kt__buf_putc(&lists.files, ']');
+    (void)kt__buf_putc(&lists.used, ']');
+    c->lora_scales = true;
+    KT__TRY(kt__config_set(c, "adapters", lists.files.data, "--lora", err));
+    KT__TRY(kt__config_set(c, "adapter", o->lora_off ? "[]" : lists.used.data, "--lora", err));
 out:
-    kt__buf_free(&files);
-    kt__buf_free(&used);
+    kt__buf_free(&lists.files);
+    kt__buf_free(&lists.used);
     return status;
+}
+
+/* What stretches a context N times. */
+static kt_status set_rope(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char text[32];
+    if (o->rope_scale == 0.0f) return KT_OK;
+    snprintf(text, sizeof text, "%.9g", 1.0 / (double)o->rope_scale);
+    return kt__config_set(c, "rope_freq_scale", text, "--rope-scale", err);
+}
+
+/* -hf OWNER/REPO with --hf-file FILE is the model hf:OWNER/REPO/FILE. */
+static kt_status set_hub_file(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char name[1024];
+    if (!o->hf_file) return KT_OK;
+    if (!c->model || strncmp(c->model, "hf:", 3) != 0)
+        return kt__fail(err, KT_E_ARG, "--hf-file goes with -hf OWNER/REPO");
+    snprintf(name, sizeof name, "%.*s/%s", (int)(3 + strcspn(c->model + 3, ":")), c->model,
+             o->hf_file);
+    return kt__config_set_model(c, name, err);
 }
 
 /* ADDRESS:PORT in its two parts; false: it listens nowhere, at a path or at several addresses. */
@@ -245,22 +341,11 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
     KT__STEP(set_context(o, c, err));
     KT__STEP(set_address(o, c, err));
     KT__STEP(set_adapters(o, c, err));
+    KT__STEP(set_rope(o, c, err));
+    KT__STEP(set_hub_file(o, c, err));
+    KT__STEP(kt__request_opts_apply(&o->requests, c, err));
     for (size_t i = 0; i < o->set.n; i++) KT__STEP(set_one(c, o->set.items[i], err));
     return KT_OK;
-}
-
-/* The template's text, where a file has it. */
-static kt_status read_template(kt__config *c, kt_error *err) {
-    enum { MOST_BYTES = 1 << 20 };
-    struct stat st;
-    kt__buf text;
-    if (!c->chat_template_file) return KT_OK;
-    KT__STEP(kt__config_file_read(c->chat_template_file, "the chat template", MOST_BYTES, &text,
-                                  &st, err));
-    kt_status status = kt__config_copy_text(c, text.data ? text.data : "", text.len,
-                                            &c->chat_template, err);
-    kt__buf_free(&text);
-    return status;
 }
 
 kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt__buf *strange,
@@ -273,7 +358,7 @@ kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt
     if (o->log_level) KT__TRY(kt__config_set(c, "log.level", o->log_level, "the command", err));
     KT__TRY(read_files(o, c, strange, err));
     KT__TRY(read_options(o, c, err));
-    KT__TRY(read_template(c, err));
+    KT__TRY(kt__config_read_template(c, err));
     c->chat_fallback = true;
     KT__TRY(kt__config_finish(c, err));
     *out = c;

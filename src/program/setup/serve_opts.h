@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "setup/command_model.h"
 #include "setup/config.h"
+#include "setup/request_opts.h"
 #include "term/options.h"
 
 typedef struct kt__serve_opts {
@@ -21,6 +22,11 @@ typedef struct kt__serve_opts {
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
     kt__opt_texts set;
     kt__lora_opts lora;
+    kt__opt_texts lora_scaled; /* llama-server's: FILE:SCALE, ... */
+    bool lora_off;             /* adapters of --lora have the scale 0 at first */
+    float rope_scale;          /* how far the context is stretched; 0: not given */
+    const char *hf_file;       /* of the repository that `model` names */
+    kt__request_opts requests;
 } kt__serve_opts;
 
 void kt__serve_opts_free(kt__serve_opts *opts);
@@ -34,6 +40,8 @@ kt__opt_group kt__serve_opts_slots_group(kt__serve_opts *opts);
  * that were given, which win; freed with free, as are the texts that it adds (*own, for
  * kt__arena_free). NULL: no memory, argv is to be used as it is. */
 char **kt__serve_opts_from_environment(int *argc, char **argv, kt__arena *own);
+/* llama-server's --lora-scaled, --lora-init-without-apply, --rope-scale and --hf-file */
+kt__opt_group kt__serve_opts_llama_group(kt__serve_opts *opts);
 /* --host and --port of a server that listens */
 kt__opt_group kt__serve_opts_address_group(kt__serve_opts *opts);
 

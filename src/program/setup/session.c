@@ -1,5 +1,6 @@
 #include "setup/session.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "host/pages.h"
 #include "setup/command_model.h"
+#include "setup/config_read.h"
 #include "setup/model_name.h"
 #include "setup/tuned.h"
 #include "term/safe_text.h"
@@ -22,8 +24,85 @@ kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
          .kind = KT__OPT_ON,
          .at = offsetof(kt__session_opts, verbose),
          .help = "say what was decided: kernel tier, threads, batches, memory"},
+        {.name = "reasoning-effort",
+         .kind = KT__OPT_TEXT,
+         .at = offsetof(kt__session_opts, effort),
+         .arg = "LEVEL",
+         .help = "how much a model thinks, if its template asks: none, minimal, low, medium, high"},
+        {.name = "reasoning-budget",
+         .kind = KT__OPT_INT,
+         .at = offsetof(kt__session_opts, budget),
+         .given_at = KT__GIVEN(kt__session_opts, has_budget),
+         .min = -1,
+         .max = 1 << 30,
+         .arg = "N",
+         .help = "tokens of thinking at most; 0: none, -1: no limit"},
+        {.name = "chat-template-kwargs",
+         .kind = KT__OPT_TEXT,
+         .at = offsetof(kt__session_opts, template_kwargs),
+         .arg = "JSON",
+         .help = "variables of the chat template, an object"},
     };
-    return (kt__opt_group){"Messages", table, KT__COUNT(table), opts};
+    return (kt__opt_group){"Messages and thinking", table, KT__COUNT(table), opts};
+}
+
+/* ---- what the options say of every request ---- */
+
+static void switch_thinking(json_t *vars, bool on) {
+    json_object_set_new(vars, "enable_thinking", json_boolean(on));
+    json_object_set_new(vars, "thinking", json_boolean(on));
+}
+
+/* By the names of Qwen's and GLM's templates, of DeepSeek's and of gpt-oss's. */
+static kt_status add_effort(json_t *vars, const char *effort, kt_error *err) {
+    static const char *const levels[] = {"minimal", "low", "medium", "high", "xhigh", "max"};
+    bool off = effort && !strcmp(effort, "none");
+    size_t i = 0;
+    if (!effort || !strcmp(effort, "default")) return KT_OK;
+    while (i < KT__COUNT(levels) && strcmp(levels[i], effort) != 0) i++;
+    if (i == KT__COUNT(levels) && !off)
+        return kt__fail(err, KT_E_ARG,
+                        "--reasoning-effort %.40s: expected none, minimal, low, medium or high",
+                        effort);
+    switch_thinking(vars, !off);
+    if (!off)
+        json_object_set_new(vars, "reasoning_effort",
+                            json_string(levels[i < 2   ? 1
+                                               : i > 3 ? 3
+                                                       : i]));
+    return KT_OK;
+}
+
+static kt_status add_kwargs(json_t *vars, const char *text, kt_error *err) {
+    json_t *given = text ? json_loads(text, 0, NULL) : NULL;
+    bool fits = !text || json_is_object(given);
+    if (given && fits) json_object_update(vars, given);
+    json_decref(given);
+    return fits ? KT_OK : kt__fail(err, KT_E_ARG, "--chat-template-kwargs: expected a JSON object");
+}
+
+static kt_status take_thinking(const kt__session_opts *opts, kt__session *s, kt_error *err) {
+    json_t *vars = json_object();
+    const char *word = opts->config->reasoning;
+    kt_status status;
+    s->shift_context = opts->config->context_shift;
+    if (word && strcmp(word, "auto") != 0) switch_thinking(vars, !strcmp(word, "on"));
+    KT__TRY(add_effort(vars, opts->effort, err));
+    if (opts->has_budget && opts->budget == 0) switch_thinking(vars, false);
+    if (opts->has_budget && opts->budget >= 0) s->budget = opts->budget ? opts->budget : -1;
+    KT__TRY(add_kwargs(vars, opts->template_kwargs, err));
+    if (json_object_size(vars)) s->template_vars = json_dumps(vars, JSON_COMPACT);
+out:
+    json_decref(vars);
+    return status;
+}
+
+kt_request_params kt__session_request(const kt__session *session) {
+    kt_request_params r = kt_request_params_default();
+    r.template_vars = session->template_vars;
+    r.reasoning_budget = session->budget;
+    r.shift_context = session->shift_context;
+    return r;
 }
 
 /* ---- opening ---- */
@@ -45,7 +124,9 @@ static kt_status open_place(const kt__session_opts *opts, kt__session *s, kt_err
     kt__place_asked asked = kt__command_asks(opts->config);
     char *path = NULL, *draft = NULL;
     kt_status status;
+    KT__TRY(kt__config_read_template(opts->config, err));
     KT__TRY(kt__config_finish_own(opts->config, err));
+    KT__TRY(take_thinking(opts, s, err));
     KT__TRY(find_files(opts, &path, &draft, err));
     asked.path = path;
     asked.draft_path = draft;
@@ -86,6 +167,7 @@ void kt__session_close(kt__session *s) {
     kt__place_close_engine(&s->place);
     kt__lora_set_close(&s->lora);
     kt__place_close(&s->place);
+    free(s->template_vars);
     memset(s, 0, sizeof *s);
 }
 

@@ -15,8 +15,11 @@
 /* Made of the groups of setting_opts.h over `config`, of kt__session_opts_group and kt__lora_opts_group. */
 typedef struct kt__session_opts {
     kt__config *config;
-    bool many;          /* set by a command that submits requests: no sequence is opened */
-    bool verbose;       /* -v: the plan with all that was decided */
+    bool many;    /* set by a command that submits requests: no sequence is opened */
+    bool verbose; /* -v: the plan with all that was decided */
+    const char *template_kwargs, *effort; /* of the chat template; NULL: not given */
+    int32_t budget;                       /* tokens of thinking; with has_budget */
+    bool has_budget;
     kt__lora_opts lora; /* of commands that have its group, which free it */
 } kt__session_opts;
 
@@ -32,14 +35,19 @@ typedef struct kt__session {
     kt_engine_info engine_info;
     kt_learner *learner;  /* the command's; NULL: it does not learn */
     kt__notes_mode notes; /* what becomes of what was corrected */
-    bool reproducible;    /* the same bytes on every machine: not with --blas */
+    char *template_vars;  /* what the options say of the chat template; or NULL */
+    int32_t budget;       /* kt_request_params.reasoning_budget */
+    bool shift_context;
+    bool reproducible; /* the same bytes on every machine: not with --blas */
 } kt__session;
 
-kt__opt_group kt__session_opts_group(kt__session_opts *opts); /* -v */
+kt__opt_group kt__session_opts_group(kt__session_opts *opts); /* -v, and of the chat template */
 /* On failure everything is closed. */
 kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, kt__session *out,
                                       kt_error *err);
 void kt__session_close(kt__session *session);
+/* The defaults of requests, with what the session's options say of each; valid until it is closed. */
+kt_request_params kt__session_request(const kt__session *session);
 /* On stderr, where something went wrong with the disk cache. */
 void kt__session_warn_of_cache(const kt__session *session);
 /* A line on stderr: model, size, context and, unless 0, the speed to expect; with opts->verbose tier,

@@ -1,11 +1,12 @@
-/* GET and POST /v1/routes; POST /v1/models/load and /v1/models/unload, where the configuration lets clients do that
- * (http.manage); /v1/models/pull and /v1/models/pull/stop (http.pull). */
+/* GET and POST /v1/routes and /lora-adapters; POST /v1/models/load and /v1/models/unload, where the configuration lets
+ * clients do that (http.manage); /v1/models/pull and /v1/models/pull/stop (http.pull). */
 #include <jansson.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "dialects/dialects.h"
 #include "jobs/stats.h"
+#include "services/lora_scales.h"
 
 static kt_status refuse_job(kt__job *job, const char *why, kt_error *err) {
     job->answer.error_status = 403;
@@ -30,7 +31,8 @@ static kt_status read_name(kt__job *job, const char **name, kt_error *err) {
 static void write_state(kt__job *job, const kt__served *served, bool loaded) {
     (void)kt__buf_puts(&job->answer.out, "{\"object\":\"model\"");
     kt__json_member(&job->answer.out, "id", kt__served_name(served));
-    (void)kt__buf_printf(&job->answer.out, ",\"loaded\":%s}", loaded ? "true" : "false");
+    (void)kt__buf_printf(&job->answer.out, ",\"loaded\":%s,\"success\":true}",
+                         loaded ? "true" : "false");
 }
 
 static kt_status run_load(kt__job *job, kt_error *err) {
@@ -112,6 +114,37 @@ static kt_status replace_routes(kt__job *job, kt_error *err) {
     return show_routes(job, err);
 }
 
+/* ---- scales of adapters, llama-server's ---- */
+
+static kt_status show_scales(kt__job *job, kt_error *err) {
+    (void)err;
+    kt__lora_scales_write(job->shared->lora_scales, job->request.settings->config,
+                          &job->answer.out);
+    return KT_OK;
+}
+
+static kt_status set_scales(kt__job *job, kt_error *err) {
+    kt__adapter_named named[KT_ADAPTERS_MAX];
+    char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
+    const kt__config *config = job->request.settings->config;
+    const kt__buf *body = &job->request.body;
+    json_t *list = NULL;
+    size_t n;
+    kt_status status;
+    if (!config->lora_scales && !config->manage)
+        return refuse_job(job, "clients may not change the adapters' scales here: set http.manage",
+                          err);
+    KT__TRY(kt__wire_parse(body->data ? body->data : "", body->len, &list, err));
+    KT__TRY(kt__lora_read(config, list, "", named, names, &n, err));
+    kt__lora_scales_set(job->shared->lora_scales, named, n);
+    kt__slog_line(&job->shared->log, KT_LOG_INFO, "%s changed the adapters' scales",
+                  job->request.client);
+    (void)kt__buf_puts(&job->answer.out, "{\"success\":true}");
+out:
+    json_decref(list);
+    return status;
+}
+
 #define MANAGING(name, path, call, may_wait) \
     const kt__dialect name = {               \
         .route = path,                       \
@@ -128,3 +161,5 @@ MANAGING(kt__dialect_pull, "/v1/models/pull", run_pull, false);
 MANAGING(kt__dialect_pull_stop, "/v1/models/pull/stop", run_pull_stop, false);
 MANAGING(kt__dialect_routes, "/v1/routes", show_routes, false);
 MANAGING(kt__dialect_set_routes, "/v1/routes", replace_routes, false);
+MANAGING(kt__dialect_scales, "/lora-adapters", show_scales, false);
+MANAGING(kt__dialect_set_scales, "/lora-adapters", set_scales, false);

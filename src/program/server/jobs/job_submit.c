@@ -242,7 +242,8 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
     if (!wire->adapters_given && made) config = made;
     if (!wire->adapters_given &&
         (made || job->model.served == kt__models_at(job->shared->models, 0))) {
-        n = kt__adapters_default(config, own, names);
+        n = made ? kt__adapters_default(config, own, names)
+                 : kt__lora_scales_get(job->shared->lora_scales, config, own, names);
         named = own;
     }
     if (n == 0) return KT_OK;
@@ -374,6 +375,56 @@ static kt_status apply_made(kt__job *job, kt__served *served, kt_request_params 
     return whole ? KT_OK : kt__fail_nomem(err, "a request", 0);
 }
 
+/* ---- what the configuration says where the request does not ---- */
+
+/* Whether the body says what form its answer has. */
+static bool has_form(const json_t *body) {
+    static const char *const names[] = {"response_format", "json_schema",  "grammar",
+                                        "regex",           "choice",       "structured_outputs",
+                                        "guided_json",     "guided_regex", "guided_grammar",
+                                        "guided_choice",   "tools",        "functions"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(body, names[i]);
+        bool empty = !v || json_is_null(v) || (json_is_array(v) && !json_array_size(v));
+        if (!empty) return true;
+    }
+    return false;
+}
+
+/* request_defaults: members that are not there, or null. */
+static kt_status add_defaults(kt__job *job, const char *text, kt_error *err) {
+    json_t *defaults = text ? json_loads(text, 0, NULL) : NULL, *v;
+    json_t *body = job->request.json;
+    bool formed = defaults && has_form(body), whole = true;
+    const char *key;
+    json_object_foreach(defaults, key, v) {
+        json_t *one = json_pack("{s:O}", key, v);
+        bool skip = kt__wire_has_field(body, key) || (formed && has_form(one));
+        json_decref(one);
+        if (!skip) whole = json_object_set(body, key, v) == 0 && whole;
+    }
+    json_decref(defaults);
+    return whole ? KT_OK : kt__fail_nomem(err, "a request", 0);
+}
+
+/* llama-server's "lora", adapters by number, as "adapter", which has them by name. */
+static kt_status name_loras(kt__job *job, kt_error *err) {
+    kt__adapter_named named[KT_ADAPTERS_MAX];
+    char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
+    json_t *body = job->request.json, *list = json_object_get(body, "lora"), *to;
+    size_t n;
+    if (!list || json_is_null(list) || (json_is_array(list) && !json_array_size(list)))
+        return KT_OK;
+    KT__STEP(kt__lora_read(job->request.settings->config, list, "lora", named, names, &n, err));
+    to = n ? json_array() : json_string("none");
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(
+            to, json_pack("{s:s,s:f}", "name", named[i].name, "scale", (double)named[i].scale));
+    json_object_del(body, "lora");
+    return json_object_set_new(body, "adapter", to) == 0 ? KT_OK
+                                                         : kt__fail_nomem(err, "a request", 0);
+}
+
 /* The wire request's own; the model is not needed yet. */
 static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt_request_params defaults = kt__config_request(job->request.settings->config);
@@ -381,6 +432,8 @@ static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt__served *served = named_model(job);
     KT__STEP(apply_made(job, served, &defaults, err));
     const kt__config *config = job->request.settings->config;
+    KT__STEP(add_defaults(job, config->request_defaults, err));
+    KT__STEP(name_loras(job, err));
     const kt__wire_eyes eyes = {.sees = served && kt__served_sees(served),
                                 .folder = config->pictures_folder,
                                 .fetch = config->pictures_fetch,

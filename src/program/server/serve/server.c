@@ -207,6 +207,7 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     if (c->slots_dir)
         KT__STEP(kt__llama_slots_create(c->parallel > 0 ? (int)c->parallel : USUAL_SLOTS,
                                         &shared->slots, err));
+    KT__STEP(kt__lora_scales_create(&shared->lora_scales, err));
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
     if (c->learn) KT__STEP(open_learning(shared, err));

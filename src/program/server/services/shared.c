@@ -102,6 +102,7 @@ void kt__shared_free(kt__shared *shared) {
     kt__responses_close(shared->responses);
     kt__routes_close(shared->routes);
     kt__llama_slots_free(shared->slots);
+    kt__lora_scales_free(shared->lora_scales);
     kt__kept_answers_free(shared->kept);
     kt__event_loop_free(shared->loop);
     kt__metrics_free(shared->metrics);

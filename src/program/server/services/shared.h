@@ -14,6 +14,7 @@
 #include "services/event_loop.h"
 #include "services/learners.h"
 #include "services/llama_slots.h"
+#include "services/lora_scales.h"
 #include "services/metrics.h"
 #include "services/models.h"
 #include "services/pulls.h"
@@ -67,7 +68,8 @@ typedef struct kt__shared {
     struct kt__batches *batches; /* batches.c's; NULL: off */
     kt__responses *responses;    /* NULL: none is kept */
     kt__llama_slots *slots;      /* NULL: nobody asks for them */
-    kt__routes *routes;          /* NULL: no request for "auto" is routed */
+    kt__lora_scales *lora_scales;
+    kt__routes *routes;    /* NULL: no request for "auto" is routed */
     struct kt__job **jobs; /* job.c's: those that have not ended, in the order in which they came */
     size_t n_jobs, cap_jobs;
     uint64_t n_jobs_ever;

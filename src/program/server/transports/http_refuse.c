@@ -178,8 +178,9 @@ static bool is_path(const char *path) {
 /* Other servers' paths that are something else here. */
 static const char *path_of_others(const char *path) {
     static const char *const pairs[][2] = {
-        {"/lora-adapters", "/v1/adapters"},   {"/v1/engines", "/v1/models"},
-        {"/v1/chat", "/v1/chat/completions"}, {"/metrics/prometheus", "/metrics"},
+        {"/v1/engines", "/v1/models"},
+        {"/v1/chat", "/v1/chat/completions"},
+        {"/metrics/prometheus", "/metrics"},
         {"/generate", "/v1/completions"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)

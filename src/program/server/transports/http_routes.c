@@ -133,6 +133,15 @@ static int get_models(kt__http_request *r) {
     return 200;
 }
 
+/* llama-server's page has other servers asked through it; an open proxy in a network that trusts this machine is
+ * nothing to have. */
+static int get_proxy(kt__http_request *r) {
+    kt_error err = {0};
+    (void)kt__fail(&err, KT_E_UNSUPPORTED, "this server asks no other server for a page");
+    kt__wire_write_error_as(&r->reply, 403, &err);
+    return 403;
+}
+
 /* A model's name may have escapes in the path, unlike the paths themselves. */
 static int get_model(kt__http_request *r) {
     char name[256];
@@ -350,17 +359,23 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/models", get_models, 0),
     AT_ONCE("GET", "/slots", get_slots, 0),
+    AT_ONCE("GET", "/cors-proxy", get_proxy, 0),
+    AT_ONCE("POST", "/cors-proxy", get_proxy, KT__ROUTE_BARE),
     {"POST", "/slots/*", &kt__dialect_slots, NULL, NULL, NULL, "slot-", KT__ROUTE_BARE,
      take_slot_head},
     AT_ONCE("GET", "/v1/health", get_health, KT__ROUTE_OPEN),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/v1/models/load", kt__dialect_load, "model-"),
     JOB("/v1/models/unload", kt__dialect_unload, "model-"),
+    JOB("/models/load", kt__dialect_load, "model-"),
+    JOB("/models/unload", kt__dialect_unload, "model-"),
     JOB("/v1/models/pull", kt__dialect_pull, "model-"),
     JOB("/v1/models/pull/stop", kt__dialect_pull_stop, "model-"),
     {"GET", "/v1/routes", &kt__dialect_routes, NULL, NULL, NULL, "routes-", 0, NULL},
     JOB("/v1/routes", kt__dialect_set_routes, "routes-"),
     AT_ONCE("GET", "/v1/adapters", get_adapters, 0),
+    {"GET", "/lora-adapters", &kt__dialect_scales, NULL, NULL, NULL, "lora-", 0, NULL},
+    JOB("/lora-adapters", kt__dialect_set_scales, "lora-"),
     AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
     AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),
     AT_ONCE("GET", "/v1/files/*", kt__http_get_file, 0),

@@ -125,6 +125,9 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
 kt_status KT_CHECKED kt__wire_parse(const char *json, size_t len, struct json_t **out,
                                     kt_error *err);
 
+/* Whether the body has that field, by this name or by another that means the same: "n_predict" for "max_tokens". */
+bool kt__wire_has_field(const struct json_t *body, const char *name);
+
 /* A body that was put into the words of a form first: its client's name for one of these fields,
  * such as "options.num_predict" for "max_tokens". Lists end with {NULL, NULL}. */
 typedef struct kt__wire_name {

@@ -72,6 +72,16 @@ static kt_status read_rows(const kt__wire_reader *r, const json_t *body) {
     return KT_OK;
 }
 
+bool kt__wire_has_field(const json_t *body, const char *name) {
+    const size_t n = sizeof fields / sizeof fields[0];
+    size_t i = 0;
+    if (kt__wire_member(body, name)) return true;
+    while (i < n && strcmp(fields[i].name, name) != 0) i++;
+    for (size_t k = 0; i < n && k < n; k++)
+        if (fields[k].at == fields[i].at && kt__wire_member(body, fields[k].name)) return true;
+    return false;
+}
+
 /* ---- fields with a shape of their own ---- */
 
 static kt_status read_seed(const kt__wire_reader *r, const json_t *body) {

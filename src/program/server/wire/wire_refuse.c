@@ -44,8 +44,7 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         {"chat_template", "the model's own is used; see /tokenize and \"prompt\" for others"},
         {"audio", NULL},
         {"web_search_options", NULL},
-        {"image_data", "kentang sees no images"},
-        {"lora", NULL},
+        {"image_data", "give an image_url in \"messages\""},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         KT__STEP(refuse_if_given(r, body, refused[i].key, refused[i].why));

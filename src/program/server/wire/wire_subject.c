@@ -65,7 +65,7 @@ static kt_status read_part(const kt__wire_reader *r, const kt__wire_place *at, c
     return KT_OK;
 }
 
-/* Parts are joined by newlines. */
+/* Parts are joined by newlines, as llama-server and vLLM join them. */
 static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, const json_t *parts,
                             const char *role, const char **out) {
     size_t n = json_array_size(parts), bytes = 1;
@@ -138,7 +138,11 @@ static bool is_begun(const json_t *message) {
 /* Whether the template begins an answer after the messages, or the last one is its beginning:
  * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message; where nothing is said, as the defaults
  * have it. */
-static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, const json_t *last) {
+static kt_status read_chat_end(const kt__wire_reader *r, const kt__wire_place *at,
+                               const json_t *body, const json_t *messages) {
+    size_t n = json_array_size(messages);
+    const json_t *last = json_array_get(messages, n - 1);
+    kt__wire_place last_at = {.up = at, .index = n - 1};
     kt__wire_place go_on_at = {.key = "continue_final_message"},
                    begin_at = {.key = "add_generation_prompt"};
     const json_t *go_on = kt__wire_member(body, go_on_at.key),
@@ -154,6 +158,10 @@ static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, con
             "excludes add_generation_prompt: the answer begins anew, or continues");
     if (goes_on && (!role || strcmp(role, "assistant") != 0))
         return kt__wire_fail_at(r, KT_E_ARG, &go_on_at, "the last message is not an assistant's");
+    if (usual && n > 1 && is_begun(json_array_get(messages, n - 2)))
+        return kt__wire_fail_at(r, KT_E_ARG, &last_at,
+                                "two messages of the assistant's at the end: an answer that "
+                                "continues both has to say so (continue_final_message)");
     r->request->req.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
     return KT_OK;
 }
@@ -199,9 +207,8 @@ static kt_status read_conversation(const kt__wire_reader *r, const kt__wire_plac
                                    const json_t *body, const json_t *messages,
                                    const json_t *system) {
     kt_status status = read_messages(r, at, messages, system);
-    size_t n = json_array_size(messages);
     if (status == KT_OK) status = kt__wire_read_turns(r, at, messages);
-    return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
+    return status == KT_OK ? read_chat_end(r, at, body, messages) : status;
 }
 
 /* [[messages], [messages], ...]: each is answered as it would be alone. */
