@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "answer/common_tokens.h"
+#include "answer/spec.h"
 #include "support.h"
 
 enum { VOCAB = 248320, N = 2000 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "answer/draft_gate.h"
+#include "answer/spec.h"
 #include "support.h"
 
 enum { ROWS = 64, READY = 2 };

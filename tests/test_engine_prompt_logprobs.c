@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "answer/logprobs.h"
+#include "answer/answer.h"
 #include "requests_world.h"
 
 enum { TOP = 3, WIDTH = TOP + 1 };

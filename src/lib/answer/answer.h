@@ -1,17 +1,53 @@
-/* An answer in the making: from logits to tokens, and from tokens to text.
+/* An answer in the making: from logits to tokens, from tokens to text, from text to parts.
  *
- * Owns: the sampler, stop strings and detokeniser of one answer, and the text that a token
- * released. Does not know sequences, pages or batches. One user at a time; sampling uses the
- * engine's scratch and needs its lock. No allocation for a token, but where it releases more text
- * than ever before. */
+ * Owns: the sampler, stop strings and detokeniser of one answer, the text that a token released, and its division
+ * into reasoning, content and calls. Does not know sequences, pages or batches. One user at a time; sampling uses the
+ * engine's scratch and needs its lock. No allocation for a token, but where it releases more text than ever before. */
 #ifndef KT_ANSWER_ANSWER_H
 #define KT_ANSWER_ANSWER_H
 
-#include "answer/parts.h"
+#include "calls/calls.h"
 #include "context/types.h"
+#include "prompt/conversation.h"
 #include "sample/held.h"
 #include "sample/loop.h"
 #include "sample/stops.h"
+
+#include <kentang.h>
+
+/* The parts of an answer: what the model thinks, says and calls. Owns the parser of the answer, the parts that a
+ * token released, and the closing of reasoning that continues for too long. Does not know logits. */
+
+typedef struct kt__parts kt__parts;
+
+/* Calls count in whatever way the model spells them: not where the request says otherwise, or holds the answer to a
+ * form of its own. */
+bool kt__request_any_spelling(const kt_request_params *request);
+
+/* conversation must outlive it. id_seed: the ids of calls are made of it. */
+kt_status kt__parts_create(const kt_model *model, const kt__conversation *conversation,
+                           const kt_request_params *request, uint64_t id_seed, kt__parts **out,
+                           kt_error *err) KT_CHECKED;
+void kt__parts_free(kt__parts *parts); /* NULL is allowed */
+/* Whether the text of a control token may belong to a marker. */
+bool kt__parts_shows(const kt__parts *parts, int32_t id);
+/* The next token that closes reasoning by force, or -1. */
+int32_t kt__parts_forced(kt__parts *parts);
+/* A token's text, which may be empty; with last: the answer is over. What it releases is kept until
+ * the next call. */
+kt_status kt__parts_push(kt__parts *parts, const char *text, size_t len, bool last,
+                         kt_error *err) KT_CHECKED;
+/* After a push: as kt__call_take_args. */
+bool kt__parts_take_args(kt__parts *parts, kt__call_args *out);
+/* [*n], and the content among them, joined; valid until the next call. */
+const kt_part *kt__parts_get(const kt__parts *parts, size_t *n);
+const kt__buf *kt__parts_content(const kt__parts *parts);
+int32_t kt__parts_n_calls(const kt__parts *parts);
+int32_t kt__parts_n_reasoning(const kt__parts *parts); /* tokens */
+
+/* Copies parts[n] to out[n], with their texts into memory, which is emptied before; false: no
+ * memory. */
+bool kt__parts_copy(kt_part *out, const kt_part *parts, size_t n, kt__buf *memory);
 
 enum { KT__ANSWER_WAY = 8 }; /* tokens of the way to the end that are kept */
 
@@ -65,5 +101,15 @@ kt_status kt__answer_end(kt__answer *answer, kt_finish finish, kt_error *err) KT
 /* `text` and its length, or the content and all parts of a split one; KT_E_LIMIT where a token
  * released too much. */
 kt_status kt__answer_text(const kt__answer *answer, kt_event *out, kt_error *err) KT_CHECKED;
+
+/* Log-probabilities of tokens under the model alone, by the contract's own arithmetic. Any thread. */
+
+/* out[0]: of id. out[1..n]: the n most probable (ties: the lowest id first), -1 where there are not
+ * so many. */
+void kt__logprobs(const float *logits, int32_t n_vocab, int32_t id, kt_logprob *out, int n);
+
+/* The logit that makes id's share (1 - weight) p + weight, 0 < weight < 1, where all others stay: the
+ * rest is (1 - weight) of what it was then. */
+float kt__mixed_logit(const float *logits, int32_t n_vocab, int32_t id, double weight);
 
 #endif

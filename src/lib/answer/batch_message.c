@@ -1,4 +1,4 @@
-#include "answer/batch_message.h"
+#include "answer/batch.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "answer/parts.h"
+#include "answer/answer.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "answer/logprobs.h"
+#include "answer/answer.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"

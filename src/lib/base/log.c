@@ -5,18 +5,18 @@
 
 #include "base/alloc.h"
 
-kt_status kt__log_init(kt__log *log, kt_log_fn *fn, void *user, kt_log_level level) {
+kt_status kt__log_init(kt__logger *log, kt_log_fn *fn, void *user, kt_log_level level) {
     log->fn = fn;
     log->user = user;
     log->level = level;
     return pthread_mutex_init(&log->lock, NULL) == 0 ? KT_OK : KT_E_NOMEM;
 }
 
-void kt__log_free(kt__log *log) {
+void kt__log_free(kt__logger *log) {
     pthread_mutex_destroy(&log->lock);
 }
 
-void kt__log_line(kt__log *log, kt_log_level level, const char *fmt, ...) {
+void kt__log_line(kt__logger *log, kt_log_level level, const char *fmt, ...) {
     char line[1024];
     if (!log->fn || level > log->level) return;
     va_list args;

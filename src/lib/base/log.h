@@ -8,16 +8,16 @@
 #include <kentang.h>
 #include <pthread.h>
 
-typedef struct kt__log {
+typedef struct kt__logger {
     kt_log_fn *fn; /* NULL: silent */
     void *user;
     kt_log_level level;
     pthread_mutex_t lock;
-} kt__log;
+} kt__logger;
 
-kt_status kt__log_init(kt__log *log, kt_log_fn *fn, void *user, kt_log_level level) KT_CHECKED;
-void kt__log_free(kt__log *log);
-void kt__log_line(kt__log *log, kt_log_level level, const char *fmt, ...)
+kt_status kt__log_init(kt__logger *log, kt_log_fn *fn, void *user, kt_log_level level) KT_CHECKED;
+void kt__log_free(kt__logger *log);
+void kt__log_line(kt__logger *log, kt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,7 +1,7 @@
 /* A context as one of several processes that compute together.
  *
  * Owns: joining, leaving, and what messages there are. The messages' contents are those who send and read them know:
- * context/adapter.h, answer/batch_message.h, engine/divide.h and engine/cache_message.h. */
+ * context/adapter.h, answer/batch.h, engine/divide.h and engine/cache_message.h. */
 #ifndef KT_CONTEXT_JOIN_H
 #define KT_CONTEXT_JOIN_H
 

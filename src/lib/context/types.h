@@ -34,7 +34,7 @@ typedef struct kt__limits_source {
 } kt__limits_source;
 
 struct kt_ctx {
-    kt__log log;
+    kt__logger log;
     kt__cpu cpu;
     kt__topology topology;
     kt__limits limits;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "answer/batch_message.h"
+#include "answer/batch.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "context/join.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "answer/batch_message.h"
+#include "answer/batch.h"
 #include "base/error.h"
 #include "context/fingerprint.h"
 #include "context/join.h"

@@ -1,7 +1,7 @@
 /* An engine whose work several processes share.
  *
  * Owns: the two messages around it, which carry all that has to be the same everywhere, and everybody's reply to the
- * first. See answer/batch_message.h for batches. Any thread. */
+ * first. See answer/batch.h for batches. Any thread. */
 #ifndef KT_ENGINE_DIVIDE_H
 #define KT_ENGINE_DIVIDE_H
 

@@ -1,5 +1,5 @@
 /* kt_engine: opening, closing, information, cancelling. The roof: it knows every module below. */
-#include "answer/batch_message.h"
+#include "answer/batch.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "context/kv_binding.h"

@@ -82,7 +82,7 @@ struct kt__disk {
     kt__digest binding;
     void (*full_hash)(void *user, uint8_t out[KT__DISK_HASH_BYTES]);
     void *full_hash_user;
-    kt__log *log;
+    kt__logger *log;
     int root, dir; /* DIR and the binding's directory below it */
     char *path;
     uint8_t *read_file; /* [the largest file's bytes], get's */

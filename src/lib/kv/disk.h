@@ -41,7 +41,7 @@ typedef struct kt__disk_params {
      * lock held. NULL: never known. */
     void (*full_hash)(void *user, uint8_t out[KT__DISK_HASH_BYTES]);
     void *full_hash_user;
-    kt__log *log; /* NULL: silent */
+    kt__logger *log; /* NULL: silent */
 } kt__disk_params;
 
 kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape, kt__disk **out,

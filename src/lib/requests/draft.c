@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "answer/batch.h"
-#include "answer/common_tokens.h"
+#include "answer/spec.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"

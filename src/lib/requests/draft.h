@@ -2,12 +2,12 @@
  * its assistant (draft.h).
  *
  * Owns: the smaller model's forward pass and K/V store, and how far it has followed each answer. Whether
- * drafts pay is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
+ * drafts pay is up to spec.h. What it proposes is verified like any proposal (spec.h): it can
  * cost time, never change an answer. With the engine's turn. No allocation after creation. */
 #ifndef KT_REQUESTS_DRAFT_H
 #define KT_REQUESTS_DRAFT_H
 
-#include "answer/draft_gate.h"
+#include "answer/spec.h"
 #include "context/types.h"
 
 /* One answer that wants proposals. Types only. */

@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "answer/batch.h"
-#include "answer/see.h"
-#include "answer/state_list.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
