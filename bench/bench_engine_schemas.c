@@ -9,7 +9,6 @@
 #include <kentang.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "calls/tools_impl.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../tests/calls_answer.h"
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "calls/format.h"
 #include "grammar/json_doc.h"
 

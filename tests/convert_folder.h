@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum { CF_MODEL = 64, CF_FF = 128, CF_VOCAB = 300, CF_HEADS = 4, CF_HEADER = 1 << 16 };
 

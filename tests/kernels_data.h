@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "kernels/dispatch.h"
 
 /* ---- numbers ---- */

@@ -9,12 +9,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/f16.h"
 #include "base/math.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static void test_arena_caps_and_aligns(void **state) {
     (void)state;

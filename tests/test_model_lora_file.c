@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "lora_bytes.h"
 #include "model/lora.h"
 #include "model_fixture.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/quant.h"
 
 /* ---- golden blocks: bytes other than those listed are zero ---- */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/framer.h"
+#include "base/buf.h"
 #include "heap_watch.h"
 #include "services/access.h"
 #include "setup/config.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/unicode.h"
 

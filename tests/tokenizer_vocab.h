@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/tokenizer.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/quant.h"
 
 typedef void decode_fn(const void *src, float *dst, int64_t n);

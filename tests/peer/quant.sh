@@ -9,5 +9,5 @@ library=$(find "$KT_PEER_DIR/node_modules/@node-llama-cpp" -name libggml-base.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -ffp-contract=off -I"$root/src/lib" -I"$root/src/program" -I"$root/include" \
-    -o "$work/quant" "$root/tests/peer/quant.c" "$root"/src/lib/quant/*.c "$root/src/lib/base/f16.c" -lm -ldl
+    -o "$work/quant" "$root/tests/peer/quant.c" "$root"/src/lib/quant/*.c "$root/src/lib/base/math.c" -lm -ldl
 "$work/quant" "$library"

@@ -46,7 +46,7 @@ def main():
     parts = [p for p in read("tools/calibration/prose.txt").split("\n\n") if p.strip()]
     talk = list(dialogues(110, 7))
     docs = paragraphs(read("docs/DESIGN.md"), 7000) + paragraphs(read("docs/decisions/kernels.md"), 9000)
-    code = [read("src/lib/base/utf8.c")[:5000], read("src/lib/quant/recipe.c")[:3000], read("tools/demo_model/bpe.py")[:3500],
+    code = [read("src/lib/base/text.c")[:5000], read("src/lib/quant/recipe.c")[:3000], read("tools/demo_model/bpe.py")[:3500],
             read("scripts/demo")[:2000]]
     data = [json.dumps({"id": i, "nama": n, "kota": k, "aktif": i % 3 > 0, "nilai": [i * 7 % 100, i * 13 % 100 / 4]}, indent=1)
             for i, (n, k) in enumerate([("Siti", "Bandung"), ("Budi", "Medan"), ("Anna", "Leeds"), ("Tomás", "Porto")])]

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum {
     QUESTION_WORDS = 256,

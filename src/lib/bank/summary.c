@@ -3,7 +3,7 @@
 
 #include "bank/bank.h"
 #include "bank/bank_state.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum {
     ASKED_BYTES = 96,

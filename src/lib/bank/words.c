@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_unicode.h"
 #include "tokenizer/unicode.h"
 

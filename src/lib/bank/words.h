@@ -10,7 +10,7 @@
 #include <kentang.h>
 #include <stdbool.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 
 typedef enum kt__word_kind {
     KT__WORD_PLAIN,

@@ -1,7 +1,8 @@
-/* Heap memory.
+/* Heap memory, and arenas.
  *
- * Owns: every malloc and free of the library, and the debug guard that makes allocation fatal while
- * a batch runs. Knows nothing of what is stored. Any thread. */
+ * Owns: every malloc and free of the library, the debug guard that makes allocation fatal while a batch runs, and
+ * arenas: blocks of one lifetime that are released together. Knows nothing of what is stored. Any thread; an arena
+ * has one user at a time. */
 #ifndef KT_BASE_ALLOC_H
 #define KT_BASE_ALLOC_H
 
@@ -47,5 +48,31 @@ static inline bool kt__add_size(size_t a, size_t b, size_t *out) {
 static inline size_t kt__align_up(size_t n, size_t align) {
     return (n + align - 1) & ~(align - 1);
 }
+
+/* Arenas: memory of one lifetime (a model's tables, a template's values, a batch's scratch). An arena never shrinks
+ * until it is reset or freed. */
+
+typedef struct kt__arena_block kt__arena_block;
+typedef struct kt__arena {
+    kt__arena_block *head; /* newest block */
+    size_t used_bytes;     /* handed out since the last reset */
+    size_t max_bytes;      /* allocation beyond this fails */
+    size_t block_bytes;    /* size of a usual block */
+} kt__arena;
+
+/* No memory is taken before the first allocation. */
+void kt__arena_init(kt__arena *arena, size_t block_bytes, size_t max_bytes);
+/* NULL when memory or the cap is exhausted; 16-byte aligned (or `align`, a power of two <= 4096).
+ */
+void *kt__arena_alloc(kt__arena *arena, size_t size) __attribute__((warn_unused_result));
+void *kt__arena_alloc_aligned(kt__arena *arena, size_t size, size_t align)
+    __attribute__((warn_unused_result));
+void *kt__arena_calloc(kt__arena *arena, size_t count, size_t size)
+    __attribute__((warn_unused_result));
+char *kt__arena_strndup(kt__arena *arena, const char *s, size_t len)
+    __attribute__((warn_unused_result));
+/* Everything handed out is gone; one block is kept for reuse. */
+void kt__arena_reset(kt__arena *arena);
+void kt__arena_free(kt__arena *arena);
 
 #endif

@@ -1,11 +1,13 @@
-/* Status codes and the error record.
+/* How a failure or an event is described: status codes, the error record, the log of a context.
  *
- * Owns: the way a failure is described. Every fallible function returns a kt_status; those at the
- * border also take a kt_error and fill it here. Any thread (a kt_error belongs to one caller). */
+ * Owns: filling a kt_error (every fallible function returns a kt_status; those at the border also take a kt_error),
+ * and the lines of a context's log: filtering by level, formatting, one line at a time to the caller's function. Any
+ * thread; a kt_error belongs to one caller. */
 #ifndef KT_BASE_ERROR_H
 #define KT_BASE_ERROR_H
 
 #include <kentang.h>
+#include <pthread.h>
 #include <stdarg.h>
 
 /* Fills err (may be NULL) with the code and a printf-style message; returns code. where is cleared.
@@ -37,5 +39,17 @@ void kt__error_clear(kt_error *err);
         status = (call);               \
         if (status != KT_OK) goto out; \
     } while (0)
+
+typedef struct kt__logger {
+    kt_log_fn *fn; /* NULL: silent */
+    void *user;
+    kt_log_level level;
+    pthread_mutex_t lock;
+} kt__logger;
+
+kt_status kt__log_init(kt__logger *log, kt_log_fn *fn, void *user, kt_log_level level) KT_CHECKED;
+void kt__log_free(kt__logger *log);
+void kt__log_line(kt__logger *log, kt_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/le.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static bool json_fault(kt__json_in *in, size_t at, const char *what) {
     in->at = at;

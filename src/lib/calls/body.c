@@ -1,4 +1,4 @@
-#include "base/utf8.h"
+#include "base/text.h"
 #include "calls/parser_impl.h"
 
 /* The arguments cannot be read on: what is left is content. Those of a call of another spelling may

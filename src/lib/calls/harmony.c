@@ -1,5 +1,5 @@
 /* Messages with a channel and a recipient in their header. */
-#include "base/utf8.h"
+#include "base/text.h"
 #include "calls/parser_impl.h"
 
 enum { MAX_HEADER = 1024 };

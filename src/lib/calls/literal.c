@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum { L_VALUE, L_VALUE_OR_END, L_KEY_OR_END, L_COLON, L_AFTER, L_STRING, L_DONE };
 enum { MAX_WORD = 512, MAX_BLANKS = 4096 };

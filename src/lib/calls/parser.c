@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "calls/parser_impl.h"
 
 /* Blanks at the beginning of a line before which a call of another spelling may begin; more are

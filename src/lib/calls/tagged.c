@@ -1,5 +1,5 @@
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "calls/parser_impl.h"
 
 static const char cdata_open[] = "<![CDATA[", cdata_close[] = "]]>";

@@ -4,7 +4,7 @@
 #ifndef KT_CALLS_TOOLS_IMPL_H
 #define KT_CALLS_TOOLS_IMPL_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "calls/tools.h"
 #include "grammar/json_doc.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_eval.h"
 #include "jinja/jinja_names.h"
 #include "jinja/json.h"

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/f16.h"
+#include "base/math.h"
 #include "context/fingerprint.h"
 #include "context/join.h"
 #include "host/pages.h"

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/f16.h"
 #include "base/le.h"
+#include "base/math.h"
 #include "context/fingerprint.h"
 #include "context/model.h"
 #include "kv/ends.h"

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/log.h"
+#include "base/error.h"
 #include "base/thread.h"
 #include "calls/calls.h"
 #include "chat/chat_template.h"

@@ -1,7 +1,7 @@
 /* kt_call_json: requests and events as JSON, for bindings that would rather have no structures. */
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/f16.h"
 #include "base/le.h"
+#include "base/math.h"
 
 enum { HEAD_BYTES = 16, ITEM_FRONT = HEAD_BYTES + 32, PUBLISHED_BYTES = HEAD_BYTES + 16 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/f16.h"
 #include "base/le.h"
+#include "base/math.h"
 
 /* An integer of any width: its value when it fits i64, else (a large u64) big is set. */
 typedef struct integer {

@@ -5,7 +5,7 @@
 #ifndef KT_GGUF_READER_H
 #define KT_GGUF_READER_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "gguf/gguf.h"
 #include "host/filemap.h"
 

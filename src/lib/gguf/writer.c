@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/f16.h"
 #include "base/files.h"
 #include "base/le.h"
+#include "base/math.h"
 #include "gguf/reader.h"
 #include "host/pages.h"
 

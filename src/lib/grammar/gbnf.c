@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "grammar/charset.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, EPS = KT__GPOOL_EPS, MAX_NEST = 100 };

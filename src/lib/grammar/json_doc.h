@@ -8,7 +8,7 @@
 
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 
 enum { KT__JDOC_MAX_DEPTH = 128, KT__JDOC_MAX_BYTES = 4 << 20 };
 

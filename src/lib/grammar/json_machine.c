@@ -2,7 +2,7 @@
  * schema makes of it all. */
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "grammar/grammar_impl.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/le.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "grammar/charset.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS, MAX_NEST = 200 };

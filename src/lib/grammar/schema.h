@@ -5,7 +5,7 @@
 #ifndef KT_GRAMMAR_SCHEMA_H
 #define KT_GRAMMAR_SCHEMA_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "grammar/decimal.h"
 #include "grammar/json_doc.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_names.h"
 #include "jinja/jinja_parser.h"
 #include "jinja/jinja_text.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_ast.h"
 #include "jinja/jinja_unicode.h"
 

@@ -1,7 +1,7 @@
 /* Methods of strings, as Python names them. */
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_run.h"
 #include "jinja/jinja_str.h"
 #include "jinja/jinja_unicode.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_unicode.h"
 
 /* ---- case ---- */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "jinja/jinja_run.h"
 #include "jinja/jinja_unicode.h"
 

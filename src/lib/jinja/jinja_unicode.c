@@ -3,7 +3,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 /* The white space of str.isspace: 29 characters. */
 static bool is_space(uint32_t cp) {

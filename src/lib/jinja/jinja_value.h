@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 
 typedef enum kt__jtype {
     KT__J_MISSING, /* no value at all: an argument not given, a name not bound */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "base/geometry.h"
 #include "quant/quant.h"
 

@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/f16.h"
-#include "base/math_const.h"
+#include "base/math.h"
 
 #define KT_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)

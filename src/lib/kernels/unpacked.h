@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/quant.h"
 
 /* Weight i is unit * d * scale[i / 16, or i / 32] * (q[i] - KT__GRID_BIAS). */

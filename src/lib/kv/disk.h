@@ -24,7 +24,7 @@
 
 #include <stdatomic.h>
 
-#include "base/log.h"
+#include "base/error.h"
 #include "kv/prefix.h"
 
 typedef struct kt__disk kt__disk;

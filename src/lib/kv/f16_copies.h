@@ -9,7 +9,7 @@
 
 #include <kentang.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "kv/shape.h"
 
 typedef struct kt__f16_copies kt__f16_copies;

@@ -23,8 +23,8 @@
 
 #include <kentang.h>
 
-#include "base/f16.h"
 #include "base/geometry.h"
+#include "base/math.h"
 #include "host/affinity.h"
 #include "kv/shape.h"
 #include "kv/states.h"

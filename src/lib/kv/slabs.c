@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/f16.h"
+#include "base/math.h"
 #include "host/nodes.h"
 #include "host/pages.h"
 

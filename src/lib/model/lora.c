@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "host/pages.h"
 
 enum { DIGEST_SEED = 0x4c6f, MATRIX_ALIGN = 64 };

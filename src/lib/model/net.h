@@ -7,7 +7,7 @@
 #ifndef KT_MODEL_NET_H
 #define KT_MODEL_NET_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "kv/shape.h"
 #include "model/encoder.h"
 #include "model/hparams.h"

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "kv/slabs.h"
 #include "ops/dev.h"
 

@@ -10,7 +10,7 @@
 
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "context/types.h"
 
 /* What users say in a conversation.

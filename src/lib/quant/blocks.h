@@ -5,7 +5,7 @@
 #ifndef KT_QUANT_BLOCKS_H
 #define KT_QUANT_BLOCKS_H
 
-#include "base/f16.h"
+#include "base/math.h"
 
 #define KT__PACKED __attribute__((packed))
 

@@ -1,7 +1,7 @@
 /* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0: blocks of 32 with one scale, and one minimum in the _1 types. */
 #include <string.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/blocks.h"
 #include "quant/codec.h"
 

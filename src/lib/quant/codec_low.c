@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/blocks.h"
 #include "quant/codec.h"
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/f16.h"
+#include "base/math.h"
 #include "quant/quant.h"
 
 /* To f16, finite inputs staying finite. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "sample/chain.h"
 
 kt_sampling kt_sampling_default(void) {

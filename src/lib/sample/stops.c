@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "sample/match.h"
 
 struct kt__stops {

@@ -1,7 +1,7 @@
 /* Ids to text: at once, and a token at a time. */
 #include "tokenizer/tokenizer_impl.h"
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 /* What id writes. Tokens that never mean text write nothing, unless asked to; unused ones, which
  * fill a byte-level vocabulary up, never do. */

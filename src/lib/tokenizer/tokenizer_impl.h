@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/error.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/piece_index.h"

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/utf8.h"
+#include "base/alloc.h"
+#include "base/text.h"
 
 /* Bits of a class; tools/unicode/gen_classes.c writes them. */
 enum {

@@ -37,7 +37,7 @@ typedef struct distiller {
     kt__lesson *lesson;
     kt_engine *engine;
     const kt__lesson_own *own;
-    kt__frame frame;
+    kt__prompt_frame frame;
     kt__arena arena;
     taught_fact fact;
     kt__ask noted[KT__ASKS_AT_ONCE], plain[KT__ASKS_AT_ONCE];

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-void kt__frame_free(kt__frame *f) {
+void kt__frame_free(kt__prompt_frame *f) {
     kt__free(f->ahead);
     kt__free(f->after);
 }
@@ -25,18 +25,18 @@ static bool is_control_token(const kt_model *model, int32_t id) {
     return kt_detokenize(model, &id, 1, 0, text, sizeof text, &len, &ignored) == KT_OK && len == 0;
 }
 
-static size_t find_opener(const kt_model *model, const kt__frame *f) {
+static size_t find_opener(const kt_model *model, const kt__prompt_frame *f) {
     for (size_t i = f->n_ahead; i > 0; i--)
         if (is_control_token(model, f->ahead[i - 1])) return i - 1;
     return 0;
 }
 
-kt_status kt__frame_find(const kt_model *model, kt__frame *f, kt_error *err) {
+kt_status kt__frame_find(const kt_model *model, kt__prompt_frame *f, kt_error *err) {
     static const char mark[] = "kentang-marks-this";
     const kt_message message = {"user", mark};
     char *text = NULL;
     size_t len = 0;
-    *f = (kt__frame){0};
+    *f = (kt__prompt_frame){0};
     if (!model->template_text) return KT_OK;
     kt_status status = kt_chat_render(model, &message, 1, KT_CHAT_GENERATE, &text, &len, err);
     const char *at = status == KT_OK ? strstr(text, mark) : NULL;
@@ -52,7 +52,7 @@ kt_status kt__frame_find(const kt_model *model, kt__frame *f, kt_error *err) {
     return status;
 }
 
-bool kt__frame_question(const kt__frame *f, const kt_model *model, const kt__sample *s,
+bool kt__frame_question(const kt__prompt_frame *f, const kt_model *model, const kt__sample *s,
                         size_t *begin, size_t *end) {
     size_t n = 0;
     while (n < (size_t)s->n && !s->mask[n]) n++;
@@ -68,7 +68,7 @@ bool kt__frame_question(const kt__frame *f, const kt_model *model, const kt__sam
 }
 
 /* The last place that a user's turn is opened at, with no end of turn between it and the end of the prompt. */
-bool kt__frame_last_question(const kt__frame *f, const kt_model *model, const kt__sample *s,
+bool kt__frame_last_question(const kt__prompt_frame *f, const kt_model *model, const kt__sample *s,
                              size_t *begin, size_t *end) {
     const int32_t *opener = f->ahead + f->opener;
     size_t n = 0, n_opener = f->n_ahead - f->opener;
@@ -83,7 +83,7 @@ bool kt__frame_last_question(const kt__frame *f, const kt_model *model, const kt
     return false;
 }
 
-kt_status kt__frame_prompt(const kt__frame *f, const kt_model *model, const int32_t *before,
+kt_status kt__frame_prompt(const kt__prompt_frame *f, const kt_model *model, const int32_t *before,
                            size_t n_before, const char *question, int32_t **out, size_t *n,
                            kt_error *err) {
     size_t len = strlen(question), cap = n_before + len + 8 + f->n_after, n_question;

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "context/adapter.h"
 #include "tutor/adapter_scope.h"
 #include "tutor/learner_state.h"

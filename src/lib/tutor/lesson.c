@@ -240,7 +240,7 @@ static kt_status write_round(const writer *w, kt_request_params request, const o
  * is ahead of a text. */
 static kt_status user_prefix(const kt_model *model, int32_t **ids, size_t *n, kt_error *err) {
     enum { SPECIAL_MOST = 8 }; /* that are ahead of a text */
-    kt__frame frame = {0};
+    kt__prompt_frame frame = {0};
     kt_status status;
     if (model->template_text) {
         KT__TRY(kt__frame_find(model, &frame, err));

@@ -16,7 +16,7 @@ typedef struct near_writer {
     kt__lesson *lesson;
     kt_engine *engine;
     const kt__lesson_own *own;
-    kt__frame frame;
+    kt__prompt_frame frame;
     size_t n_taught; /* samples that were there before */
     kt_error *err;
 } near_writer;
@@ -34,7 +34,7 @@ static bool is_taught(const near_writer *w, const int32_t *question, size_t n) {
 
 /* The question in prompt, after the frame's beginning, is answered, and added. */
 static kt_status add_near(const near_writer *w, int32_t *prompt, size_t n_question) {
-    const kt__frame *f = &w->frame;
+    const kt__prompt_frame *f = &w->frame;
     size_t n = f->n_ahead + n_question;
     memcpy(prompt + n, f->after, f->n_after * sizeof *prompt);
     return kt__asked_add(w->lesson, w->engine, w->own, prompt, n + f->n_after, KT__SAMPLE_DRAWN,
@@ -44,7 +44,7 @@ static kt_status add_near(const near_writer *w, int32_t *prompt, size_t n_questi
 /* A question that begins as samples[i]'s, of which at least a token is kept. */
 static kt_status write_near(const near_writer *w, size_t i, uint64_t seed) {
     const kt__sample *s = &w->lesson->samples[i];
-    const kt__frame *f = &w->frame;
+    const kt__prompt_frame *f = &w->frame;
     size_t begin, end, n_more;
     bool ended;
     if (!kt__frame_question(f, w->engine->model, s, &begin, &end) || end - begin > MAX_QUESTION)

@@ -86,7 +86,7 @@ typedef struct rewording {
     kt__lesson *lesson;
     const kt_model *model;
     int n_trained;
-    kt__frame frame;
+    kt__prompt_frame frame;
     kt_error *err;
 } rewording;
 
@@ -321,14 +321,14 @@ typedef struct sibling_writer {
     kt__lesson *lesson;
     kt_engine *engine;
     const kt__lesson_own *own;
-    kt__frame frame;
+    kt__prompt_frame frame;
     kt__arena arena;
     kt_error *err;
 } sibling_writer;
 
 /* The base's answer to a question, as a sample that is measured. */
 static kt_status add_sibling(sibling_writer *w, const char *question) {
-    const kt__frame *f = &w->frame;
+    const kt__prompt_frame *f = &w->frame;
     int32_t *ids;
     size_t n;
     KT__STEP(

@@ -7,7 +7,7 @@
 #ifndef KT_VISION_VISION_H
 #define KT_VISION_VISION_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "gguf/gguf.h"
 #include "ops/ops.h"
 #include "picture/resample.h"

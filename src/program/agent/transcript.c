@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/framer.h"
 #include "mcp/rpc.h"
 
 enum { MAX_LINE = 64 << 20, MAX_DEPTH = 128 };

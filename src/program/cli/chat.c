@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "cli/chat_commands.h"
 #include "term/cli.h"
 #include "term/terminal.h"

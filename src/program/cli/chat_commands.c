@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "cli/chat_turn.h"
 #include "term/cli.h"
 #include "term/safe_text.h"

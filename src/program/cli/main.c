@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "term/cli.h"
 #include "term/options.h"
 

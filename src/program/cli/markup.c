@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 typedef enum element_kind { LINE, CELL, BLANK, SILENT, PAGE } element_kind;
 

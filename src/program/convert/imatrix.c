@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static const char sum_suffix[] = ".in_sum2", count_suffix[] = ".counts";
 

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 char *kt__folder_path(const char *dir, const char *name) {
     size_t dir_len = strlen(dir), name_len = strlen(name);

@@ -8,7 +8,7 @@
 #ifndef KT_CONVERT_VOCAB_H
 #define KT_CONVERT_VOCAB_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "convert/config.h"
 #include "convert/strmap.h"
 #include "tokenizer/pretok.h"

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "convert/vocab.h"
 
 /* ---- the vocabulary ---- */

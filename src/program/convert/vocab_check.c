@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "convert/vocab_reader.h"
 
 enum { MAX_LINE = 256, SAMPLED_TOKENS = 1500, MAX_STRIPS = 256 };

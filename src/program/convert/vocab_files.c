@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "convert/json_file.h"
 #include "convert/sentencepiece.h"
 #include "convert/vocab.h"

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "convert/vocab.h"
 
 static kt_status refuse_setting(const char *path, kt_error *err, const char *name,

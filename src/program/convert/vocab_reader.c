@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokenizer/unicode.h"
 
 /* ---- setting up ---- */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "convert/vocab.h"
 
 static const struct {

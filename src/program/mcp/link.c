@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/framer.h"
 #include "mcp/child.h"
 #include "mcp/rpc.h"
 #include "mcp/versions.h"

@@ -5,7 +5,7 @@
 #ifndef KT_MCP_SERVER_H
 #define KT_MCP_SERVER_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "mcp/tools.h"
 #include "mcp/versions.h"
 

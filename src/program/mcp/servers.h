@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 
 /* NULL-terminated. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "term/safe_text.h"
 
 /* XML has no such characters, not even as references. */

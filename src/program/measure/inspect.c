@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "gguf/gguf.h"
 #include "measure/advice.h"
 #include "model/lora.h"

@@ -9,7 +9,7 @@
 
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 
 typedef enum kt__setting_kind {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/nearest.h"
+#include "base/text.h"
 
 static const kt__setting settings[] = {
 #define COMMON(member, type, name, least, most, is_live, text)                             \

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "setup/made.h"
 #include "store/load_in.h"
 #include "term/progress.h"

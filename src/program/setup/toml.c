@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/le.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 kt_status kt__toml_fail(const kt__toml_parser *p, const char *what) {
     return kt__fail_at(p->err, KT_E_FORMAT, p->name, UINT64_MAX, "%s:%d:%d: %s", p->name, p->line,

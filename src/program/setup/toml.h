@@ -8,7 +8,7 @@
 
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 
 typedef enum kt__toml_kind {
     KT__TOML_TABLE,

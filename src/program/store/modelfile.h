@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 
 typedef enum kt__modelfile_kind {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/f16.h"
 #include "base/math.h"
 #include "quant/blocks.h"
 #include "quant/quant.h"

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "model/net.h"
 #include "synth/synth.h"
 #include "term/options.h"

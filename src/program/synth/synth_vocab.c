@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "synth/synth.h"
 #include "term/options.h"
 

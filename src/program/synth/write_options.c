@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "host/host.h"
 #include "host/pool.h"
 #include "term/cli.h"

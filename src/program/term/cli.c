@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "term/safe_text.h"
 
 /* ---- remedies ---- */

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "term/safe_text.h"
 #include "term/terminal.h"
 

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "term/safe_text.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 static void append_escape(kt__buf *out, uint32_t cp) {
     if (cp == '\n') {

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "term/cli.h"
 
 /* The first byte that is part of no character; len: there is none. */

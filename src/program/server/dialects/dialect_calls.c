@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "dialects/dialects.h"
 
 static kt_status text_of(kt__job *job, const char *key, const char **text, size_t *len,

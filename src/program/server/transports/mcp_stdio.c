@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/framer.h"
 #include "dialects/dialect_mcp.h"
 #include "mcp/rpc.h"
 

@@ -5,7 +5,7 @@
 #ifndef KT_TRANSPORTS_UNIX_CLIENT_H
 #define KT_TRANSPORTS_UNIX_CLIENT_H
 
-#include "base/framer.h"
+#include "base/buf.h"
 #include "jobs/job.h"
 #include "transports/listener.h"
 

@@ -13,7 +13,7 @@
 
 #include <kentang.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "setup/adapters.h"
 

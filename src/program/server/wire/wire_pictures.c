@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "net/get.h"
 #include "wire/wire_value.h"
 

@@ -1,8 +1,10 @@
-/* UTF-8 by the Unicode standard's table 3-7: no overlong forms, no surrogates, at most U+10FFFF.
+/* Texts: UTF-8, Base64, and how near two names are.
  *
- * Owns: decoding, encoding, the length of an incomplete tail, and which characters a terminal obeys. Any thread. */
-#ifndef KT_BASE_UTF8_H
-#define KT_BASE_UTF8_H
+ * Owns: UTF-8 by the Unicode standard's table 3-7 (no overlong forms, no surrogates, at most U+10FFFF): decoding,
+ * encoding, the length of an incomplete tail, which characters a terminal obeys; Base64 (RFC 4648) to bytes; the
+ * nearest known name to a mistyped one. Any thread. */
+#ifndef KT_BASE_TEXT_H
+#define KT_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +32,15 @@ static inline bool kt__ends_with(const char *s, size_t len, const char *end) {
     size_t n = strlen(end);
     return len >= n && memcmp(s + len - n, end, n) == 0;
 }
+
+/* text[len], with or without '=' at its end, into out[3 / 4 of its length + 3]; returns how many bytes. *bad: the first
+ * character that is not base64, or SIZE_MAX. */
+size_t kt__base64_decode(const char *text, size_t len, char *out, size_t *bad);
+
+/* Edits (insert, delete, replace, swap of neighbours; Damerau-Levenshtein, optimal string
+ * alignment, case ignored) between a[a_len] and b. Names over 63 bytes are cut. */
+size_t kt__name_distance(const char *a, size_t a_len, const char *b);
+/* The name of names[n] that name[len] was probably meant to be; NULL when none is close. */
+const char *kt__nearest_name(const char *name, size_t len, const char *const *names, size_t n);
 
 #endif
