@@ -3,7 +3,7 @@
 
 #include "context/model.h"
 #include "learn/factors.h"
-#include "tutor/own_answers.h"
+#include "tutor/questions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,7 @@
 
 #include "base/alloc.h"
 #include "support.h"
-#include "tutor/distil.h"
-#include "tutor/frame.h"
+#include "tutor/lesson.h"
 #include "tutor/questions.h"
 
 static kt_ctx *ctx;

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/files.h"
 #include "support.h"
-#include "tutor/own_answers.h"
+#include "tutor/questions.h"
 #include "tutor/served.h"
 
 enum { N_QUESTION = 30, N_STEP = 10, N_OWN = 24 };

@@ -1,4 +1,4 @@
-#include "tutor/distil.h"
+#include "tutor/questions.h"
 
 #include <string.h>
 
@@ -6,9 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "learn/gate.h"
-#include "tutor/asked.h"
-#include "tutor/frame.h"
-#include "tutor/questions.h"
+#include "tutor/lesson.h"
 
 enum {
     QUESTION_BYTES = 512,

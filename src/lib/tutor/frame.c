@@ -1,4 +1,4 @@
-#include "tutor/frame.h"
+#include "tutor/lesson.h"
 
 #include <string.h>
 

@@ -14,9 +14,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "context/adapter.h"
-#include "tutor/adapter_scope.h"
 #include "tutor/learner_state.h"
-#include "tutor/taught_keys.h"
+#include "tutor/served.h"
 
 enum { KEYS_FILE_MAX = 512 << 20 };
 static const float QUALITY_THRESHOLD = 0.5f;

@@ -22,10 +22,7 @@
 #include "learn/gate.h"
 #include "learn/learn.h"
 #include "learn/learner.h"
-#include "tutor/adapter_scope.h"
-#include "tutor/distil.h"
 #include "tutor/learner_state.h"
-#include "tutor/own_answers.h"
 #include "tutor/questions.h"
 #include "tutor/served.h"
 

@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "requests/inbox.h"
-#include "tutor/frame.h"
 
 enum {
     OWN_AT_A_TIME = 16,

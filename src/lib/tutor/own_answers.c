@@ -1,4 +1,4 @@
-#include "tutor/own_answers.h"
+#include "tutor/questions.h"
 
 #include <string.h>
 
@@ -7,8 +7,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
-#include "tutor/asked.h"
-#include "tutor/frame.h"
+#include "tutor/lesson.h"
 
 enum { MAX_QUESTION = 96 };
 

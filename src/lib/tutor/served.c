@@ -1,7 +1,216 @@
 #include "tutor/served.h"
 
+#include "bank/bank.h"
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
-#include "tutor/adapter_scope.h"
+#include "base/hash.h"
+#include "base/le.h"
+#include "context/adapter.h"
+#include "prompt/notes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the adapter's scope ---- */
+
+enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30 };
+
+static bool opens_text(kt_bank *bank, const char *text, size_t len) {
+    kt__bank_hit hit;
+    return bank && kt__bank_find(bank, text, len, &hit, 1) > 0;
+}
+
+/* Without memory it does not open: the model answers alone. */
+static bool opens_request(kt_bank *bank, const kt_request_params *request) {
+    kt__arena arena;
+    kt__user_text *texts;
+    kt_error ignored;
+    size_t n;
+    bool opens = false;
+    kt__arena_init(&arena, ARENA_BLOCK, ARENA_MOST);
+    if (kt__user_texts_of(&arena, request, &texts, &n, &ignored) == KT_OK)
+        for (size_t i = 0; i < n && !opens; i++)
+            opens = opens_text(bank, texts[i].text, texts[i].len);
+    kt__arena_free(&arena);
+    return opens;
+}
+
+kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request) {
+    if (!learned->adapter || !learned->adapter->scoped) return learned->adapter;
+    if (request->bank && request->note_tokens >= 0) return NULL; /* the notes say it */
+    return opens_request(learned->bank, request) ? learned->adapter : NULL;
+}
+
+bool kt__item_opens(kt_bank *bank, const kt__feedback_item *item) {
+    return item->kind != KT__FEEDBACK_SCORE && item->question &&
+           opens_text(bank, item->question, item->n_question);
+}
+
+kt_adapter *kt__adapter_for_item(kt_adapter *adapter, kt_bank *bank,
+                                 const kt__feedback_item *item) {
+    if (!adapter || !adapter->scoped) return adapter;
+    return item->question && opens_text(bank, item->question, item->n_question) ? adapter : NULL;
+}
+
+/* ---- keys ---- */
+
+/* magic, d_model, entries; of each entry its feedback, its number of keys, and these; at last a checksum. */
+enum { MAGIC_BYTES = 8, HEAD_BYTES = MAGIC_BYTES + 8, ENTRY_BYTES = 12, SUM_BYTES = 32 };
+enum { SEED = 0x7461756b /* of the checksum */, PAIRS_BY_DEFAULT = 8192 };
+static const char magic[MAGIC_BYTES + 1] = "KTKEYS01";
+
+void kt__taught_keys_free(kt__taught_keys *t) {
+    for (size_t i = 0; i < t->n; i++) kt__free(t->of[i].keys);
+    kt__free(t->of);
+    *t = (kt__taught_keys){0};
+}
+
+static int compare_taught(const void *a, const void *b) {
+    const kt__taught_key *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+const kt__taught_key *kt__taught_keys_find(const kt__taught_keys *t, uint64_t id) {
+    const kt__taught_key key = {.id = id};
+    return t->n ? bsearch(&key, t->of, t->n, sizeof key, compare_taught) : NULL;
+}
+
+/* The table takes keys over, or frees them. Its ids are sorted by who adds several. */
+static kt_status append_taught(kt__taught_keys *t, uint64_t id, size_t n, int8_t *keys,
+                               kt_error *err) {
+    if (!kt__vec_reserve(t->of, t->cap, t->n + 1)) {
+        kt__free(keys);
+        return kt__fail_nomem(err, "keys", t->n * sizeof *t->of);
+    }
+    t->of[t->n++] = (kt__taught_key){id, n, keys};
+    return KT_OK;
+}
+
+/* ---- computing ---- */
+
+/* Waits where the engine's queue is full. */
+static kt_status compute_patiently(kt_engine *engine, const int32_t *ids, size_t n, size_t first,
+                                   kt_adapter *adapter, const kt__tutor_patience *patience,
+                                   int8_t *keys, kt_error *err) {
+    const kt_adapter_use use = {adapter, 1.0f};
+    kt_status status;
+    do {
+        KT__STEP(kt__patience_check(patience, err));
+        status = kt_recall_keys(engine, ids, n, first, &use, adapter ? 1 : 0, keys, err);
+    } while (kt__patience_again(engine, status));
+    return status;
+}
+
+/* Of what follows the prompt: the tokens that the feedback's own keys are of. */
+static kt_status compute_item(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter, kt_bank *bank,
+                              const kt__feedback_item *item, const kt__tutor_patience *patience,
+                              kt_error *err) {
+    size_t n = item->keys.n, d = (size_t)kt__engine_hparams(l->engine)->d_model;
+    int32_t *ids = kt__calloc(item->n_prompt + n, sizeof *ids);
+    int8_t *keys = kt__calloc(n, d);
+    kt_status status;
+    if (!ids || !keys) {
+        status = kt__fail_nomem(err, "hidden states", n * d);
+        goto out;
+    }
+    memcpy(ids, item->prompt, item->n_prompt * sizeof *ids);
+    memcpy(ids + item->n_prompt, item->keys.ids, n * sizeof *ids);
+    KT__TRY(compute_patiently(l->engine, ids, item->n_prompt + n - 1, item->n_prompt - 1,
+                              kt__adapter_for_item(adapter, bank, item), patience, keys, err));
+    status = append_taught(t, item->id, n, keys, err);
+    keys = NULL;
+out:
+    kt__free(ids);
+    kt__free(keys);
+    return status;
+}
+
+kt_status kt__taught_keys_add(kt__taught_keys *t, kt_learner *l, kt_adapter *adapter, kt_bank *bank,
+                              const uint64_t *ids, size_t n, const kt__tutor_patience *patience,
+                              kt_error *err) {
+    kt_status status = KT_OK;
+    kt__feedback_item item;
+    kt__taught_keys more = {0};
+    int32_t n_max = l->params.recall.n_max;
+    size_t room = n_max > 0 ? (size_t)n_max : PAIRS_BY_DEFAULT;
+    kt__buf buf;
+    kt__buf_init(&buf, (size_t)64 << 20);
+    for (size_t i = n; i > 0 && room > 0; i--) { /* the newest ones are those that are recalled */
+        KT__TRY(kt__feedback_get(l->store, ids[i - 1], &item, &buf, err));
+        room -= item.keys.n < room ? item.keys.n : room;
+        if (item.keys.n == 0 || item.n_prompt == 0 || kt__taught_keys_find(t, item.id)) continue;
+        KT__TRY(compute_item(&more, l, adapter, bank, &item, patience, err));
+    }
+    for (size_t i = 0; i < more.n; i++) {
+        int8_t *keys = more.of[i].keys;
+        more.of[i].keys = NULL;
+        KT__TRY(append_taught(t, more.of[i].id, more.of[i].n, keys, err));
+    }
+out:
+    if (t->n) qsort(t->of, t->n, sizeof *t->of, compare_taught);
+    kt__taught_keys_free(&more);
+    kt__buf_free(&buf);
+    return status;
+}
+
+/* ---- the file ---- */
+
+static void put_number(kt__buf *out, uint64_t v, int n_bytes) {
+    uint8_t bytes[8];
+    kt__le_put(bytes, v, n_bytes);
+    (void)kt__buf_append(out, bytes, (size_t)n_bytes);
+}
+
+void kt__taught_keys_write(const kt__taught_keys *t, size_t d_model, kt__buf *out) {
+    uint8_t sum[SUM_BYTES];
+    size_t begin = out->len;
+    (void)kt__buf_append(out, magic, MAGIC_BYTES);
+    put_number(out, d_model, 4);
+    put_number(out, t->n, 4);
+    for (size_t i = 0; i < t->n; i++) {
+        put_number(out, t->of[i].id, 8);
+        put_number(out, t->of[i].n, 4);
+        (void)kt__buf_append(out, t->of[i].keys, t->of[i].n * d_model);
+    }
+    if (out->failed) return;
+    kt__digest_bytes(kt__hash_bytes(SEED, out->data + begin, out->len - begin), sum);
+    (void)kt__buf_append(out, sum, SUM_BYTES);
+}
+
+/* One entry at *at, which is moved after it; ids ascend. */
+static bool take_entry(kt__taught_keys *t, size_t d_model, const uint8_t **at, const uint8_t *end) {
+    kt_error ignored;
+    if (end - *at < ENTRY_BYTES) return false;
+    uint64_t id = kt__le_get64(*at);
+    size_t n = kt__le_get32(*at + 8);
+    *at += ENTRY_BYTES;
+    if (n == 0 || n > (size_t)(end - *at) / d_model) return false;
+    if (t->n && id <= t->of[t->n - 1].id) return false;
+    int8_t *keys = kt__calloc(n, d_model);
+    if (!keys) return false;
+    memcpy(keys, *at, n * d_model);
+    *at += n * d_model;
+    return append_taught(t, id, n, keys, &ignored) == KT_OK;
+}
+
+bool kt__taught_keys_read(kt__taught_keys *t, size_t d_model, const void *data, size_t n) {
+    const uint8_t *bytes = data, *at, *end;
+    uint8_t sum[SUM_BYTES];
+    *t = (kt__taught_keys){0};
+    if (n < HEAD_BYTES + SUM_BYTES || memcmp(bytes, magic, MAGIC_BYTES) != 0) return false;
+    if (d_model == 0 || kt__le_get32(bytes + MAGIC_BYTES) != d_model) return false;
+    at = bytes + HEAD_BYTES;
+    end = bytes + n - SUM_BYTES;
+    kt__digest_bytes(kt__hash_bytes(SEED, bytes, n - SUM_BYTES), sum);
+    bool good = !memcmp(sum, end, SUM_BYTES);
+    while (good && at < end) good = take_entry(t, d_model, &at, end);
+    good = good && t->n == kt__le_get32(bytes + MAGIC_BYTES + 4);
+    if (!good) kt__taught_keys_free(t);
+    return good;
+}
+
+/* ---- corrections, asked ---- */
 
 /* Whether what is answered are the tokens right[n], and then an end. */
 static kt_status follow_answer(const kt_model *model, kt_request *r, const int32_t *right, size_t n,

@@ -1,7 +1,7 @@
 """Made-up facts to be told in notes: what is asked of a subject, in how many wordings, and how it is answered.
 
 A relation is a Relation: answers and wordings with {s} for the subject and {v} for the value; "about_it" are wordings in which the subject
-was named before. No relation here is one of tests/learn/facts.py or of the probe in src/lib/tutor/probe.c: those measure what carries over.
+was named before. No relation here is one of tests/learn/facts.py or of the probe in src/lib/tutor/judge.c: those measure what carries over.
 """
 
 
