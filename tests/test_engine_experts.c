@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "context/types.h"
-#include "model/expert_place.h"
+#include "model/expert_store.h"
 #include "requests_world.h"
 #include "support.h"
 

@@ -1,10 +1,9 @@
-#include "model/feed_forward.h"
+#include "model/fwd_steps.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "model/encoder.h"
-#include "model/streams.h"
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
     const kt__weight *down = &layer->down;

@@ -6,12 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "host/pages.h"
-#include "model/assistant.h"
 #include "model/encoder.h"
-#include "model/head.h"
-#include "model/mixers.h"
-#include "model/mtp.h"
-#include "model/streams.h"
+#include "model/fwd_steps.h"
 
 static int max_int(int a, int b) {
     return a > b ? a : b;

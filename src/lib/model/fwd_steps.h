@@ -1,8 +1,9 @@
-/* Inside of the forward pass: its state, and the steps that the parts of a layer share.
+/* The inside of the forward pass: its state, and the parts of its layer program.
  *
- * Owns: the layout of kt__fwd; a block's input (norm and activations), its sum after it, adapters'
- * terms and errors. Knows no mixer. The files of the pass (forward.c, mix_*.c, feed_forward.c,
- * head.c) work on it; the rest of the program sees forward.h only. One batch at a time. */
+ * Owns: the layout of kt__fwd, and what the files of the pass offer each other: the steps that all parts share
+ * (fwd_steps.c), the feed-forward part (feed_forward.c), the mixers (mix_*.c), several residual streams (streams.c),
+ * the head (head.c), and the programs that propose tokens (propose.c). The rest of the program sees forward.h only.
+ * All of it works on the batch of the pass; one batch at a time, threads as forward.h says. */
 #ifndef KT_MODEL_FWD_STEPS_H
 #define KT_MODEL_FWD_STEPS_H
 
@@ -144,5 +145,99 @@ void kt__fwd_convolve(kt__fwd *fwd, const kt__layer *layer, const float *x, size
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm);
 /* KT_E_NUMERIC before `where` of the layer at hand. */
 kt_status kt__fwd_fail(const kt__fwd *fwd, const char *where, kt_error *err);
+
+/* The feed-forward part of a layer (docs/NUMERICS.md, section 10): gate and up, with experts or without, then down. */
+
+/* Gate and up of an input that is there. */
+void kt__ff_gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts);
+/* The norm of x, gate and up; experts are chosen. */
+kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+/* x += the product with down. */
+kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+
+/* The mixers: what a file mix_*.c exports, the list of them (mixers.def), and the order of what they and the
+ * feed-forward do. */
+
+typedef struct kt__mixer {
+    /* the norm of x, and what is projected from it */
+    kt_status (*input)(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+    /* rows see each other */
+    void (*mix)(kt__fwd *fwd, const kt__layer *layer);
+    /* x += the projection of what came out */
+    kt_status (*out)(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+} kt__mixer;
+
+#define X(kind, row) extern const kt__mixer kt__mix_##row;
+#include "model/mixers.def"
+#undef X
+
+/* A layer's parts, whatever its mixer.
+ *
+ * Owns: the order of what the mixers and the feed-forward do. Works on the batch of the pass; threads
+ * as forward.h. */
+
+kt_status kt__layer_step(kt__fwd *fwd, const kt__layer *layer, kt__layer_part part,
+                         kt_error *err) KT_CHECKED;
+
+/* Several residual streams (Gemma 3n; Baykal et al. 2023): a layer computes with the first, and its result is passed
+ * on to the others by factors of each token. Also the low-rank part besides attention, and gates of which few count. */
+
+/* Those of a batch: x holds its embeddings. */
+void kt__streams_make(kt__fwd *fwd);
+/* Before a layer: what the streams are expected to become; x is the first. */
+kt_status kt__streams_begin(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* After its mixer: x and the low-rank part together. */
+void kt__streams_join(kt__fwd *fwd);
+/* up[n_tok][n] is times the gate of a layer whose gate is cut. */
+void kt__streams_gate(kt__fwd *fwd, float *gate, int n, float *up);
+/* After the layer, whose result is x: the streams are corrected by it. */
+kt_status kt__streams_end(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+/* Before the head: x is the mean of all. */
+void kt__streams_merge(kt__fwd *fwd);
+
+/* Embeddings that each layer has of its own (Gemma 3n and 4): a row of a table for every token, of which
+ * every layer takes its part.
+ *
+ * Owns: their place in the layer program. The table is read by rows alone, where the file's pages
+ * lie; nothing asks for the whole. Threads as forward.h. */
+
+/* Those of a batch, for all layers: x holds its embeddings. */
+kt_status kt__layer_inputs_make(kt__fwd *fwd, kt_error *err) KT_CHECKED;
+/* What the layer makes of x and its own, before its norm: rows of d_model. */
+void kt__layer_inputs_rows(kt__fwd *fwd, const kt__layer *layer, float *made);
+/* x += what the layer makes of x and its own. */
+kt_status kt__layer_inputs_add(kt__fwd *fwd, const kt__layer *layer, kt_error *err) KT_CHECKED;
+
+/* The end of a pass: the wanted rows, normed, times the head. */
+
+/* Which head. */
+typedef struct kt__head {
+    const float *norm; /* or NULL */
+    const kt__weight *w;
+    const float *bias; /* or NULL */
+} kt__head;
+
+kt_status kt__head_run(kt__fwd *fwd, const kt__head *head, kt_error *err) KT_CHECKED;
+
+/* The block after the layers that proposes tokens (multi-token prediction; docs/NUMERICS.md, section 18), with keys
+ * and values of what the layers have computed. Its rows are pairs: a token and the normed state of the position
+ * before. */
+
+/* Of a batch of the layers, after its head: the normed states of its rows. */
+void kt__mtp_states_make(kt__fwd *fwd);
+/* After these: the keys and values of its rows. What is not finite there
+ * spoils proposals alone. */
+void kt__mtp_fill(kt__fwd *fwd);
+/* A batch of the block's own: logits and hidden states of the wanted rows. */
+kt_status kt__mtp_run(kt__fwd *fwd, kt_error *err) KT_CHECKED;
+/* [n_tok][d_model] where these states are. */
+float *kt__mtp_states(const kt__fwd *fwd);
+
+/* An assistant: a small model that proposes another one's tokens (docs/NUMERICS.md, section 18). Its rows are pairs
+ * of a token and a state of its host; it reads the host's keys and values and has none of its own. */
+
+/* Logits of the wanted rows, and the states that continue them. Each row sees the positions before
+ * its own. */
+kt_status kt__assistant_run(kt__fwd *fwd, kt_error *err) KT_CHECKED;
 
 #endif

@@ -1,9 +1,7 @@
-#include "model/head.h"
+#include "model/fwd_steps.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "model/streams.h"
 
 /* The batch's rows with adapters, as rows of those that are wanted. */
 static kt__lora_terms lora_of_head(kt__fwd *fwd) {

@@ -1,4 +1,4 @@
-#include "model/key_reader.h"
+#include "model/hparams_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* The attention mixer: queries, keys and values; attention; the way back to x. */
-#include "model/feed_forward.h"
-#include "model/mixers.h"
+#include "model/fwd_steps.h"
 
 /* Where a layer's keys and values are: nothing reads an encoder's after the layer. */
 static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {

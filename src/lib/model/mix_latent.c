@@ -1,7 +1,7 @@
 /* Attention over latent vectors (DeepSeek-AI 2024): keys and values of all heads come out of one short vector
  * of each position, which alone is kept. Each head's matrices are taken to its queries and to what it makes of
  * the values ("absorbed"), at prompts as at answers, so that both have the same bits. */
-#include "model/mixers.h"
+#include "model/fwd_steps.h"
 
 static void project_acts(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
     fwd->ops->matmul(fwd->dev, w, acts, NULL, NULL, NULL, KT__SITE_Q, kt__fwd_f32(fwd, to),

@@ -1,7 +1,7 @@
 /* The short convolution's mixer (LFM2): gates before and after a convolution over the last
  * tokens. */
 #include "base/error.h"
-#include "model/mixers.h"
+#include "model/fwd_steps.h"
 
 /* b, c and x of one product; u = b * x goes into b's place. */
 static kt_status conv_input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {

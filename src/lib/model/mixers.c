@@ -1,7 +1,4 @@
-#include "model/mixers.h"
-
-#include "model/feed_forward.h"
-#include "model/streams.h"
+#include "model/fwd_steps.h"
 
 static const kt__mixer *const mixers[] = {
 #define X(kind, row) [KT__MIX_##kind] = &kt__mix_##row,

@@ -10,7 +10,7 @@
 #include <kentang.h>
 
 #include "host/pool.h"
-#include "model/hparams_types.h"
+#include "model/hparams.h"
 
 enum { KT__PHASE_PREFILL, KT__PHASE_DECODE, KT__PHASES };
 

@@ -1,4 +1,4 @@
-#include "model/streams.h"
+#include "model/fwd_steps.h"
 
 #include <math.h>
 #include <string.h>

@@ -50,7 +50,7 @@ void kt__draft_stepped(kt__draft *draft, int64_t us);
 void kt__draft_learn(kt__draft *draft, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
                      int n_accepted);
 
-/* Proposals of the model's own block (model/mtp.h) or its assistant (model/assistant.h).
+/* Proposals of the model's own block (model/fwd_steps.h) or its assistant (model/fwd_steps.h).
  *
  * Owns: the batches that it runs for that, and an assistant's forward pass. A block's keys and values
  * lie in the answers' own pages and are kept up with them; here it continues, a token of each answer at

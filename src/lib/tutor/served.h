@@ -39,7 +39,7 @@ typedef struct kt__taught_keys {
 
 void kt__taught_keys_free(kt__taught_keys *keys);
 /* Of the feedbacks ids[n], in their order, those that a recall has room for and that are not in the table yet; with the
- * adapter where it is used (served.h). */
+ * adapter where it is used (above). */
 kt_status kt__taught_keys_add(kt__taught_keys *keys, kt_learner *learner, kt_adapter *adapter,
                               kt_bank *bank, const uint64_t *ids, size_t n,
                               const kt__tutor_patience *patience, kt_error *err) KT_CHECKED;

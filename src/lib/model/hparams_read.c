@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
-#include "model/hparams_parts.h"
+#include "model/hparams_read.h"
 
 typedef struct arch_row {
     const char *name;
