@@ -1,6 +1,6 @@
 /* Which texts a call may be.
  *
- * Owns: the description (grammar/pieces.h) of an answer's calls in the format of a style: names of
+ * Owns: the description (grammar/grammar_impl.h) of an answer's calls in the format of a style: names of
  * the allowed tools, arguments by each tool's schema, as many calls as may be. What it takes, the
  * parser reads as calls. Any thread. */
 #ifndef KT_CALLS_CONSTRAINT_H

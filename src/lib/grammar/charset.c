@@ -1,4 +1,4 @@
-#include "grammar/charset.h"
+#include "grammar/notation.h"
 
 #include <stdlib.h>
 #include <string.h>

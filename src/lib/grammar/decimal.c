@@ -1,4 +1,4 @@
-#include "grammar/decimal.h"
+#include "grammar/schema.h"
 
 #include <string.h>
 

@@ -2,8 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "grammar/gbnf.h"
-#include "grammar/regex.h"
+#include "grammar/notation.h"
 #include "grammar/schema_reader.h"
 
 /* RFC 3339; a leap second only where the time is UTC */

@@ -1,11 +1,10 @@
-#include "grammar/gbnf.h"
+#include "grammar/notation.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "grammar/charset.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, EPS = KT__GPOOL_EPS, MAX_NEST = 100 };
 

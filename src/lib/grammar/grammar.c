@@ -6,11 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "grammar/gbnf.h"
 #include "grammar/grammar_impl.h"
-#include "grammar/pieces.h"
-#include "grammar/regex.h"
-#include "grammar/schema_read.h"
+#include "grammar/notation.h"
+#include "grammar/schema_reader.h"
 
 enum {
     POOL_BYTES = 16 << 20,

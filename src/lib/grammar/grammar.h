@@ -1,7 +1,7 @@
 /* Constraints: which texts an answer may be.
  *
  * Owns: compiling a constraint (JSON Schema, a GBNF grammar, a regular expression, a list of texts,
- * any JSON object, a text of pieces: pieces.h) and following a text through it byte by byte. A
+ * any JSON object, a text of pieces: grammar_impl.h) and following a text through it byte by byte. A
  * state is plain data: copying it forks it, assigning an older copy takes bytes back. A constraint
  * owns tables that grow while it is used, up to what was reserved when it was compiled; nothing is
  * allocated afterwards.

@@ -21,7 +21,7 @@ typedef enum kt__grammar_kind {
     KT__GRAMMAR_REGEX,       /* the whole text matches */
     KT__GRAMMAR_CHOICE,      /* one of texts[n_texts] */
     KT__GRAMMAR_JSON_OBJECT, /* any */
-    KT__GRAMMAR_PIECES       /* pieces.h */
+    KT__GRAMMAR_PIECES       /* grammar_impl.h */
 } kt__grammar_kind;
 
 /* The white space between the parts of JSON. */

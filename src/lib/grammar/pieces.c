@@ -1,4 +1,4 @@
-#include "grammar/pieces.h"
+#include "grammar/grammar_impl.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "grammar/regex.h"
+#include "grammar/notation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/le.h"
 #include "base/text.h"
-#include "grammar/charset.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS, MAX_NEST = 200 };
 

@@ -1,5 +1,5 @@
 /* Keywords to nodes. */
-#include "grammar/schema_read.h"
+#include "grammar/schema_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "grammar/regex.h"
-#include "grammar/schema_reader.h"
+#include "grammar/notation.h"
 
 enum { ARENA_BYTES = 256 << 20 };
 

@@ -1,13 +1,32 @@
-/* What reading a schema takes: failing with a place, tables of names and nodes. */
 #include "grammar/schema_reader.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "grammar/schema.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+uint32_t kt__strie_step(const kt__schema *s, uint32_t at, uint8_t byte) {
+    if (!at) return 0;
+    for (uint32_t kid = s->trie[at].first; kid; kid = s->trie[kid].next)
+        if (s->trie[kid].byte == byte) return kid;
+    return 0;
+}
+
+void kt__schema_free(kt__schema *s) {
+    kt__arena_free(&s->arena);
+    kt__buf_free(&s->notes);
+    kt__free(s->nodes);
+    kt__free(s->numbers);
+    kt__free(s->names);
+    kt__free(s->name_table);
+    *s = (kt__schema){0};
+}
+
+/* What reading a schema takes: failing with a place, tables of names and nodes. */
 
 enum { ALL_TYPES = (1 << KT__V_N) - 1 };
 

@@ -1,6 +1,8 @@
-/* What the files that read a schema share.
+/* From the text of a JSON Schema to nodes.
  *
- * Owns: the reader's state and its ways to fail. One user at a time. */
+ * Owns: reading drafts 4 to 2020-12 (older spellings mean what they meant), references within the document, and the
+ * refusal of everything that cannot be enforced exactly; the reader's state, which the files that read a schema
+ * share, and its ways to fail. Nothing is fetched. One user at a time. */
 #ifndef KT_GRAMMAR_SCHEMA_READER_H
 #define KT_GRAMMAR_SCHEMA_READER_H
 
@@ -66,5 +68,10 @@ kt_status kt__sreader_refuse_impossible(kt__sreader *r, bool parts);
 
 /* formats.c: the term of a known format, 0 for an unknown one. */
 kt__gid kt__format_term(kt__terms *t, const char *name, bool *known, char *why, size_t why_cap);
+
+/* Terms go to t. On failure `why` is filled where a keyword is the reason. KT_E_FORMAT: no JSON, or a
+ * keyword with a value of the wrong kind; KT_E_UNSUPPORTED; KT_E_LIMIT. */
+kt_status KT_CHECKED kt__schema_read(kt__schema *schema, kt__terms *t, const char *text, size_t len,
+                                     kt__schema_use use, kt__refusal *why, kt_error *err);
 
 #endif

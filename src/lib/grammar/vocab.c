@@ -1,4 +1,4 @@
-#include "grammar/vocab.h"
+#include "grammar/mask.h"
 
 #include <stdlib.h>
 #include <string.h>

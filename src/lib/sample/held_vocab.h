@@ -1,6 +1,6 @@
 /* A model's vocabulary, prepared for answers that are held to a form.
  *
- * Owns: the vocabulary for masks (grammar/vocab.h) with control tokens in it, which tokens end an
+ * Owns: the vocabulary for masks (grammar/mask.h) with control tokens in it, which tokens end an
  * answer, and control tokens' names in a text. Immutable once made: any thread.
  *
  * A control token writes nothing into an answer, but forms see it: as the byte 0xff, which no text
@@ -9,7 +9,7 @@
 #define KT_SAMPLE_HELD_VOCAB_H
 
 #include "base/buf.h"
-#include "grammar/vocab.h"
+#include "grammar/mask.h"
 
 enum { KT__HELD_MARK = 0xff };
 
