@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/json.h"
 
 static void round_trip(kt__jx *x, kt__jv value) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/json.h"
 
 static const char conversation[] =

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/json.h"
 
 static inline kt_status jinja_set_text(kt__jx *x, const char *name, const char *text) {

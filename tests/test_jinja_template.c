@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/json.h"
 #include "jinja_render.h"
 

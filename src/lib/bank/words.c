@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "jinja/jinja_unicode.h"
+#include "jinja/jinja_text.h"
 #include "tokenizer/unicode.h"
 
 enum { PLURAL_BYTES = 5, NYA_BYTES = 7, HASH_SEED = 0x776f7264 };

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "jinja/jinja_eval.h"
-#include "jinja/jinja_names.h"
+#include "jinja/jinja_ast.h"
+#include "jinja/jinja_run.h"
 #include "jinja/json.h"
 
 /* What a template makes of a user's text. */

@@ -1,14 +1,45 @@
 /* A template as a tree.
  *
- * Owns: tokens, nodes and the parsed template, all in one arena; lexing and parsing of chat
- * templates' Jinja with trim_blocks and lstrip_blocks on. Does not evaluate. A parsed template is
+ * Owns: the names that the interpreter knows, tokens, nodes and the parsed template, all in one arena; lexing and
+ * parsing of chat templates' Jinja with trim_blocks and lstrip_blocks on. Does not evaluate. A parsed template is
  * immutable and may be read from any thread. */
 #ifndef KT_JINJA_JINJA_AST_H
 #define KT_JINJA_JINJA_AST_H
 
-#include <kentang.h>
-
 #include "jinja/jinja_value.h"
+
+#include <kentang.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Filters, tests, methods and global functions, by name and number. The functions of the numbers are in the
+ * interpreter's tables, in the same order. */
+
+#define F(name, function) KT__JF_##name,
+typedef enum kt__jfilter_id {
+#include "jinja/jinja_filters.def"
+    KT__JF_COUNT
+} kt__jfilter_id;
+#undef F
+
+#define T(name, text) KT__JTEST_##name,
+typedef enum kt__jtest_id {
+#include "jinja/jinja_tests.def"
+    KT__JTEST_COUNT
+} kt__jtest_id;
+#undef T
+
+#define G(name) KT__JG_##name,
+typedef enum kt__jglobal_id {
+#include "jinja/jinja_globals.def"
+    KT__JG_COUNT
+} kt__jglobal_id;
+#undef G
+
+/* The number, or KT__J_UNKNOWN (UINT16_MAX). */
+uint16_t kt__j_find_filter(const char *name, size_t len);
+uint16_t kt__j_find_test(const char *name, size_t len);
+uint16_t kt__j_find_global(const char *name, size_t len);
 
 /* Stated limits of a template's source. */
 enum {

@@ -1,8 +1,6 @@
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 
 #include <string.h>
-
-#include "jinja/jinja_run.h"
 
 static kt_status exec_list(kt__jx *x, const kt__jnode *body, kt__jframe *frame,
                            kt__jsb *sink) KT_CHECKED;

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "jinja/jinja_names.h"
+#include "jinja/jinja_ast.h"
 #include "jinja/jinja_parser.h"
 #include "jinja/jinja_text.h"
 

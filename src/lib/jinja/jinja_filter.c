@@ -1,13 +1,11 @@
 /* Filters over numbers: abs, int, float. */
-#include "jinja/jinja_filter.h"
+#include "jinja/jinja_run.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "jinja/jinja_names.h"
-#include "jinja/jinja_str.h"
+#include "jinja/jinja_ast.h"
 #include "jinja/jinja_text.h"
-#include "jinja/jinja_unicode.h"
 #include "jinja/json.h"
 
 static bool is_integer(kt__jv v) {

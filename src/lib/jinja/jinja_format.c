@@ -2,7 +2,6 @@
  * Widths, precisions, conversions and attributes, of which no published template has any, are errors. */
 #include <string.h>
 
-#include "jinja/jinja_filter.h"
 #include "jinja/jinja_run.h"
 
 typedef struct formatter {

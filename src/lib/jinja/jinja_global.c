@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "jinja/jinja_names.h"
+#include "jinja/jinja_ast.h"
 #include "jinja/jinja_run.h"
 
 static kt_status global_range(kt__jx *x, const kt__jargs *args, kt__jv *out) {

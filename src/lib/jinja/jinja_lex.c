@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "jinja/jinja_ast.h"
-#include "jinja/jinja_unicode.h"
+#include "jinja/jinja_text.h"
 
 typedef struct lexer {
     kt__arena *arena;

@@ -3,8 +3,7 @@
 
 #include "base/text.h"
 #include "jinja/jinja_run.h"
-#include "jinja/jinja_str.h"
-#include "jinja/jinja_unicode.h"
+#include "jinja/jinja_text.h"
 
 typedef struct method_row {
     const char *name;

@@ -1,9 +1,9 @@
-/* What the interpreter's files share: one rendering's state, and the calls between them.
+/* Rendering a template, and what the interpreter's files share.
  *
- * Owns: the limits on steps, depth, text and memory, errors with their line, and the helpers that
- * every operation needs. Everything a rendering makes lives in its arena; the parsed template is
- * only read. Lowest of the interpreter's files: scopes, expressions and statements are above it.
- * One thread a rendering; any number of renderings of one template at once. */
+ * Owns: one rendering from its variables to its text: the limits on steps, depth, text and memory, errors with their
+ * line, and the helpers that every operation needs. Everything that a rendering makes lives in its arena; the parsed
+ * template is only read. Knows nothing of messages or tokens: chat/ brings the variables. One thread a rendering; any
+ * number of renderings of one template at once. */
 #ifndef KT_JINJA_JINJA_RUN_H
 #define KT_JINJA_JINJA_RUN_H
 
@@ -155,7 +155,7 @@ kt_status kt__jx_dump(kt__jx *x, kt__jv v, const kt__jdump *opt, const kt__jstr 
 kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args,
                         kt__jv *out) KT_CHECKED;
 
-/* jinja_access.c: obj.name, obj[key] */
+/* jinja_scope.c: obj.name, obj[key] */
 kt_status kt__jx_getattr(kt__jx *x, kt__jv obj, const kt__jstr *name, kt__jv *out) KT_CHECKED;
 kt_status kt__jx_getitem(kt__jx *x, kt__jv obj, kt__jv key, kt__jv *out) KT_CHECKED;
 
@@ -186,5 +186,48 @@ kt_status kt__jx_eval_filters(kt__jx *x, const kt__jnode *node, kt__jframe *fram
 kt_status kt__jx_loop_begin(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv source,
                             kt__jloop **out) KT_CHECKED;
 kt_status kt__jx_loop_next(kt__jx *x, kt__jloop *loop, bool *more) KT_CHECKED; /* into loop->cur */
+
+/* String operations that filters and methods share: case, stripping, replacing, splitting; each keeps the origin of
+ * every byte that it copies (jinja_str.c). */
+
+typedef enum kt__jcase {
+    KT__JCASE_UPPER,
+    KT__JCASE_LOWER,
+    KT__JCASE_CAPITAL,     /* the first character in title case, the rest lower */
+    KT__JCASE_TITLE,       /* str.title: a capital after every uncased character */
+    KT__JCASE_FILTER_TITLE /* the filter: a capital after white space and one of -({[< */
+} kt__jcase;
+
+kt_status kt__js_case(kt__jx *x, const kt__jstr *s, kt__jcase mode, kt__jv *out) KT_CHECKED;
+/* chars NULL: white space */
+kt_status kt__js_strip(kt__jx *x, const kt__jstr *s, const kt__jstr *chars, bool left, bool right,
+                       kt__jv *out) KT_CHECKED;
+/* count < 0: all */
+kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, const kt__jstr *with,
+                         int64_t count, kt__jv *out) KT_CHECKED;
+/* sep NULL: runs of white space; max < 0: no limit; from_right: the last `max` places */
+kt_status kt__js_split(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_t max,
+                       bool from_right, kt__jlist **out) KT_CHECKED;
+kt_status kt__js_lines(kt__jx *x, const kt__jstr *s, bool keep_ends, kt__jlist **out) KT_CHECKED;
+
+/* The filters, one function each (jinja_filters.def). */
+
+#define F(name, function) kt__jfn function;
+#include "jinja/jinja_filters.def"
+#undef F
+
+/* The whole (jinja_eval.c). */
+
+/* Starts a rendering of tmpl; kt__jx_free in any case. */
+kt_status kt__jx_init(kt__jx *x, const kt__jinja *tmpl, int64_t now_local_s,
+                      kt_error *err) KT_CHECKED;
+void kt__jx_free(kt__jx *x);
+/* More steps for a template that is given this much: some published ones go through the conversation
+ * once for each of its messages. */
+void kt__jx_allow(kt__jx *x, size_t input_bytes);
+/* Gives the variable `name` a value; a name that the template does not use is ignored. */
+void kt__jx_set(kt__jx *x, const char *name, size_t len, kt__jv value);
+/* Renders into *out, a string of x's arena. */
+kt_status kt__jx_render(kt__jx *x, const kt__jstr **out) KT_CHECKED;
 
 #endif

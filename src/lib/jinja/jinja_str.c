@@ -1,9 +1,9 @@
-#include "jinja/jinja_str.h"
+#include "jinja/jinja_run.h"
 
 #include <string.h>
 
 #include "base/text.h"
-#include "jinja/jinja_unicode.h"
+#include "jinja/jinja_text.h"
 
 /* ---- case ---- */
 

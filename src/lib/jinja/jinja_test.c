@@ -1,5 +1,5 @@
 /* Tests: what follows "is". */
-#include "jinja/jinja_names.h"
+#include "jinja/jinja_ast.h"
 #include "jinja/jinja_run.h"
 
 static kt_status remainder_is(kt__jx *x, kt__jv v, kt__jv divisor, int64_t wanted, bool *out) {
