@@ -57,7 +57,7 @@ struct kt__work {
     int64_t lora_ns;                     /* of its batches in adapters' terms */
     kt__kv_key root;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
-    /* a store with ends (requests/stored.h) */
+    /* a store with ends (requests/runner.h) */
     kt__prefix_cursor stored; /* blocks that it was handed, or had */
     int32_t n_load;           /* blocks that are being loaded, up to an end; 0: none */
     bool load_failed;         /* it is not asked again */

@@ -12,10 +12,8 @@
 #include "prompt/conversation.h"
 #include "prompt/notes.h"
 #include "prompt/text.h"
-#include "requests/events.h"
 #include "requests/inbox.h"
-#include "requests/shorten.h"
-#include "requests/submit.h"
+#include "requests/request.h"
 #include "sched/sched.h"
 
 enum {

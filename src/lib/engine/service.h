@@ -27,7 +27,7 @@
 #ifndef KT_ENGINE_SERVICE_H
 #define KT_ENGINE_SERVICE_H
 
-#include "requests/submitted.h"
+#include "requests/request.h"
 
 enum { KT__SERVICE_LOOK_MS = 20 }; /* how long a waiting caller waits before it looks again */
 

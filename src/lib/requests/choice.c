@@ -1,4 +1,4 @@
-#include "requests/choice.h"
+#include "requests/request.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,10 +7,8 @@
 #include "answer/recall.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "requests/events.h"
 #include "requests/inbox.h"
 #include "requests/seq.h"
-#include "requests/submitted.h"
 
 /* ---- why its prompt was not found as a whole ---- */
 

@@ -1,4 +1,4 @@
-#include "requests/events.h"
+#include "requests/request.h"
 
 #include <assert.h>
 #include <string.h>

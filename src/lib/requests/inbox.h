@@ -2,7 +2,7 @@
  *
  * Owns: the lock, and under it the queue of what was submitted and not taken yet, who is let in,
  * the number of requests that wait and that are alive, whether a thread drives and is to continue,
- * and the figures that everybody may see. Knows tasks, and neither tokens nor events (submitted.h).
+ * and the figures that everybody may see. Knows tasks, and neither tokens nor events (request.h).
  *
  * Any thread, unless a call says otherwise. The lock is held for moments only, never while
  * something is computed, and no other lock is taken under it; so submitting, reading events and

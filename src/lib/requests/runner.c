@@ -10,7 +10,6 @@
 #include "prompt/pictures.h"
 #include "prompt/snapshots.h"
 #include "requests/speculator.h"
-#include "requests/stored.h"
 
 /* Rows of a batch with adapters, and these, held until the batch is over. */
 typedef struct adapted_rows {

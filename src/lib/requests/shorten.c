@@ -1,4 +1,4 @@
-#include "requests/shorten.h"
+#include "requests/request.h"
 
 #include <string.h>
 

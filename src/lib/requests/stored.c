@@ -1,4 +1,4 @@
-#include "requests/stored.h"
+#include "requests/runner.h"
 
 #include "context/model.h"
 #include "kv/ends.h"

@@ -1,4 +1,4 @@
-#include "requests/submit.h"
+#include "requests/request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,6 @@
 #include "calls/constraint.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
-#include "requests/choice.h"
-#include "requests/events.h"
 #include "requests/inbox.h"
 #include "requests/seq.h"
 

@@ -1,4 +1,4 @@
-#include "requests/submitted.h"
+#include "requests/request.h"
 
 #include <assert.h>
 

@@ -1,18 +1,15 @@
-/* A submitted request: what its tasks, its events and its owner share.
+/* A request: what its tasks, its events and its owner share, from its submission to its last event.
  *
- * Owns: the layout of a request and of its choices, and their memory. submit.c makes them, choice.c
- * turns logits into answers and says why a prompt was not found, events.c hands events out.
- *
- * Threads: made by the thread that submits; computed on by the thread that drives the engine, with
- * its turn; events are read and the request closed from other threads. What they share is under a
- * lock of the request's own, which is held for moments only, and under which no other lock is
- * taken. */
-#ifndef KT_REQUESTS_SUBMITTED_H
-#define KT_REQUESTS_SUBMITTED_H
+ * Owns: the layout of a request and of its choices, and their memory (request.c); making one from its parameters
+ * (submit.c), with a conversation shortened to the context (shorten.c); taking its tokens (choice.c) and handing out
+ * its events (events.c). */
+#ifndef KT_REQUESTS_REQUEST_H
+#define KT_REQUESTS_REQUEST_H
 
 #include "answer/answer.h"
 #include "answer/recall.h"
 #include "context/work.h"
+#include "prompt/conversation.h"
 #include "prompt/pictures.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
@@ -108,5 +105,69 @@ static inline kt__submitted *kt__submitted_of(kt_request *req) {
 kt_status kt__submitted_new(kt_engine *engine, int n_choices, kt__submitted **out,
                             kt_error *err) KT_CHECKED;
 void kt__submitted_free(kt__submitted *sub);
+
+/* Making a request from its parameters, and handing it to the engine: what is checked before anything is computed.
+ * Any thread. */
+
+/* A request checked and made, with its prompt ids[n] and its conversation or NULL (both taken over in
+ * any case). A sequence is lent to it until its answer has ended. */
+kt_status kt__submit_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
+                            size_t n, kt__conversation *conversation, kt__pictures *pictures,
+                            kt__submitted **out, kt_error *err) KT_CHECKED;
+/* Into the engine's queue. Where it is refused, the request is freed. */
+kt_status kt__submit_enqueue(kt__submitted *sub, int64_t deadline_ms, kt_error *err) KT_CHECKED;
+
+/* What the answers of a request are held to.
+ *
+ * Owns: putting together what the request asks for, the calls that its tools allow, and reasoning,
+ * after which both come. Any thread. */
+
+/* The constraint into sub->constraint, and into its conversation's notes what is not enforced. */
+kt_status kt__hold_lend(kt__submitted *sub, const kt_request_params *request,
+                        kt_error *err) KT_CHECKED;
+
+/* Conversations that do not fit the context: which messages are left out, and the encoding of the rest. Any thread. */
+
+/* The prompt's ids, for kt__free, of a request with messages and kt_request_params.shorten; ns: as of
+ * kt__text_encode_prompt. Where nothing has to go it is the prompt as it is. KT_E_CONTEXT_FULL: the
+ * system's messages and the last turn alone do not fit. */
+kt_status kt__shorten_encode(const kt_engine *engine, const kt_request_params *request,
+                             kt__conversation *conversation, int32_t **ids, size_t *n, int64_t *ns,
+                             kt_error *err) KT_CHECKED;
+
+/* One answer of a request: from logits to tokens, events, and the report at the end. The one place where tokens are
+ * taken, and the one where reports are made. With the engine's turn. */
+
+/* Of all choices. */
+const kt__work_ops *kt__choice_ops(void);
+
+/* From the driver to a callback, or to those who read events: a request's ring of unread events, and the callback in
+ * progress. */
+
+enum { KT__HELD_EVENTS = 64 }; /* unread events at which an answer pauses */
+
+/* Where there is no callback: room for what may wait. */
+kt_status kt__events_init(kt__submitted *sub, kt_error *err) KT_CHECKED;
+
+/* ---- by the driver ---- */
+
+/* Hands out an event; kind and what belongs to it are set, the rest is filled in here. */
+void kt__events_emit(kt__choice *choice, kt_event *event);
+/* TOKEN: what the answer released. */
+void kt__events_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logprobs,
+                          int n_logprobs);
+
+/* ---- by other threads ---- */
+
+/* The event that was read last makes room. */
+void kt__events_drop_read(kt__submitted *sub);
+/* The oldest event, waited for at most timeout_ms (-1: as long as it takes). */
+bool kt__events_read(kt__submitted *sub, kt_event *out, int64_t timeout_ms);
+/* Waits until its sequence is given back; false: it is not, after timeout_ms. */
+bool kt__events_wait_for_seq(kt__submitted *sub, int64_t timeout_ms);
+bool kt__events_are_over(kt__submitted *sub); /* none waits, and none will come */
+/* No event comes any more. Waits for a callback that runs on another thread. Returns whether
+ * nothing of the request runs, so that it is the caller's to free. */
+bool kt__events_detach(kt__submitted *sub);
 
 #endif
