@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "calls/constraint.h"
+#include "calls/calls.h"
 #include "calls/format.h"
-#include "calls/write.h"
+#include "calls/prompt.h"
 #include "calls_answer.h"
 #include "grammar/grammar.h"
 

@@ -1,16 +1,56 @@
 /* Tool calls and reasoning in what a model writes.
  *
- * Owns: the formats in which models call tools (formats.def, a row each) and mark their reasoning
- * (reasoning.def), which of them a chat template speaks, and the parser that turns an answer's bytes
- * into events as they come. tools.h has the list of tools, constraint.h which texts a call may be,
- * prompt.h the way back: calls and results into a prompt. Knows no tokens and no wire. A style is
- * immutable: any thread; a parser has one user at a time. */
+ * Owns: the list of tools that a request brings; the formats in which models call tools (formats.def, a row each) and
+ * mark their reasoning (reasoning.def), which of them a chat template speaks; the parser that turns an answer's bytes
+ * into events as they come; and which texts a call may be. prompt.h is the way back: calls and results into a prompt.
+ * Knows no tokens and no wire. Tools and styles are immutable: any thread; a parser has one user at a time. */
 #ifndef KT_CALLS_CALLS_H
 #define KT_CALLS_CALLS_H
 
+#include "base/buf.h"
+
 #include <kentang.h>
 
-#include "calls/tools.h"
+/* The list of tools that a request brings: reading it (as OpenAI's, Responses' and Anthropic's interfaces write it),
+ * the rules for names, each tool's parameters, and which tools may or must be called. Immutable once read: any
+ * thread. */
+
+enum { KT__TOOLS_MAX = 256, KT__TOOL_NAME_MAX = 128 };
+
+typedef struct kt__tools kt__tools;
+
+/* json[len]: an array of {"type":"function","function":{name, description, parameters, strict}}, of
+ * {"type":"function", name, ...} or of {name, input_schema}. KT_E_FORMAT, KT_E_UNSUPPORTED (a type
+ * that is no function), KT_E_LIMIT; err->where is the place as a JSON pointer within the list. */
+kt_status KT_CHECKED kt__tools_read(const char *json, size_t len, kt__tools **out, kt_error *err);
+void kt__tools_free(kt__tools *tools);            /* NULL is allowed */
+uint32_t kt__tools_count(const kt__tools *tools); /* NULL: 0 */
+const char *kt__tools_name(const kt__tools *tools, uint32_t i);
+/* Its index, or UINT32_MAX. */
+uint32_t kt__tools_find(const kt__tools *tools, const char *name, size_t len);
+
+typedef enum kt__tool_mode {
+    KT__TOOL_AUTO,    /* as the model likes */
+    KT__TOOL_NONE,    /* no call */
+    KT__TOOL_REQUIRED /* at least one */
+} kt__tool_mode;
+
+/* tool_choice: which tools may be called. */
+typedef struct kt__tool_choice {
+    kt__tool_mode mode;
+    bool limited;                         /* allowed counts */
+    uint64_t allowed[KT__TOOLS_MAX / 64]; /* bit i: tool i */
+} kt__tool_choice;
+
+/* json[len] (0: auto): "auto", "none", "required", "any", a name, {"type":"function","function":
+ * {"name"}}, {"type":"function","name"}, {"type":"tool","name"}, {"type":"auto" | "any" | "none"},
+ * {"type":"allowed_tools", "mode", "tools"} with or without "allowed_tools" around the last two.
+ * KT_E_ARG with what is known instead. */
+kt_status KT_CHECKED kt__tool_choice_read(const kt__tools *tools, const char *json, size_t len,
+                                          kt__tool_choice *out, kt_error *err);
+bool kt__tool_allowed(const kt__tool_choice *choice, uint32_t i);
+
+/* An answer, read. */
 
 /* How a model calls tools and marks its reasoning: rows of the two tables. */
 typedef struct kt__call_format kt__call_format;
@@ -113,5 +153,40 @@ typedef struct kt__call_args {
 bool kt__call_take_args(kt__call_parser *parser, kt__call_args *out);
 /* Whether the text so far ends inside reasoning. */
 bool kt__call_in_reasoning(const kt__call_parser *parser);
+
+/* Which texts a call may be.
+ *
+ * The description (grammar/grammar_impl.h) of an answer's calls in the format of a style: names of the allowed tools,
+ * arguments by each tool's schema, as many calls as may be. What it takes, the parser reads as calls. Any thread. */
+
+enum { KT__CALL_TRIGGER_BYTES = 128 };
+
+typedef struct kt__call_constraint {
+    /* Source of KT__GRAMMAR_PIECES; empty: nothing is to be enforced. */
+    kt__buf text;
+    /* "": the text is the whole answer. Else it is what follows this; free text may be before it
+     * and after the calls, and so may further ones. */
+    char trigger[KT__CALL_TRIGGER_BYTES];
+    kt__buf notes; /* what is not enforced, a line each */
+} kt__call_constraint;
+
+typedef struct kt__call_rules {
+    const kt__tools *tools;
+    kt__tool_choice choice;
+    bool one_call; /* parallel_tool_calls is false */
+    /* as in kt__call_options: arguments between tags are held to the tool's parameters, too */
+    bool any_spelling;
+    /* as in kt__call_options: whether reasoning may come, or has begun */
+    const char *prompt_tail;
+    size_t prompt_tail_len;
+} kt__call_rules;
+
+/* With KT__TOOL_NONE it is any text without what opens a call. A tool whose schema cannot be
+ * enforced takes any object, which notes say; if it is strict: KT_E_UNSUPPORTED with the place in
+ * the list of tools. Released with kt__call_constraint_free in any case. */
+kt_status KT_CHECKED kt__call_constraint_make(const kt__call_style *style,
+                                              const kt__call_rules *rules, kt__call_constraint *out,
+                                              kt_error *err);
+void kt__call_constraint_free(kt__call_constraint *constraint);
 
 #endif

@@ -1,11 +1,11 @@
 /* What the files that describe calls share.
  *
- * Owns: the description under way. piece.c writes pieces and schemas, params.c arguments that are
+ * Owns: the description under way. constraint_parts.c writes pieces and schemas, constraint_parts.c arguments that are
  * no JSON, constraint_make.c the calls and the answer. One user at a time. */
 #ifndef KT_CALLS_CONSTRAINT_IMPL_H
 #define KT_CALLS_CONSTRAINT_IMPL_H
 
-#include "calls/constraint.h"
+#include "calls/calls.h"
 #include "calls/format.h"
 #include "calls/tools_impl.h"
 
@@ -32,7 +32,7 @@ void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool);
 /* The number of a schema: of a node within a tool's. */
 uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *node);
 
-/* params.c: the arguments of a call, as a list of pieces, with what is between and after them */
+/* constraint_parts.c: the arguments of a call, as a list of pieces, with what is between and after them */
 void kt__piece_tagged(kt__call_writer *w, uint32_t tool);
 void kt__piece_tagged_gap(kt__call_writer *w); /* what is before the first */
 void kt__piece_python(kt__call_writer *w, uint32_t tool);

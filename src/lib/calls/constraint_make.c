@@ -1,4 +1,4 @@
-#include "calls/constraint.h"
+#include "calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

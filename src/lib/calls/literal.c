@@ -1,4 +1,4 @@
-#include "calls/literal.h"
+#include "calls/parser_impl.h"
 
 #include <string.h>
 

@@ -1,18 +1,47 @@
 /* The parser of answers as its files see it.
  *
- * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the
- * beginning of a call, body.c its arguments and its end, tagged.c parameters between tags,
- * foreign.c calls that are spelled in another way, harmony.c that format. Each step looks at the unread text, and reads some of it or says that it
- * needs more; what it decides must not depend on where the text was cut. One user at a time. */
+ * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the beginning of a call,
+ * body.c its arguments and its end, literal.c values that are no JSON, tagged.c parameters between tags, foreign.c
+ * calls that are spelled in another way, harmony.c that format. Each step looks at the unread text, and reads some of
+ * it or says that it needs more; what it decides must not depend on where the text was cut. One user at a time. */
 #ifndef KT_CALLS_PARSER_IMPL_H
 #define KT_CALLS_PARSER_IMPL_H
 
-#include <string.h>
-
+#include "base/buf.h"
 #include "calls/format.h"
-#include "calls/literal.h"
 #include "calls/scan.h"
 #include "calls/tools_impl.h"
+
+#include <string.h>
+
+/* Values as Python and the Gemma family write them, turned into JSON while they come.
+ *
+ * Strings in either quote (also three of them, or in the format's own), numbers, True, False and None as well as
+ * JSON's words, lists, tuples, dictionaries, and the arguments of a call. Where models are known to be careless it is
+ * lenient: quotes inside a string that cannot be its end, commas before an end. One user at a time. */
+
+typedef enum kt__lit_mode {
+    KT__LIT_VALUE, /* one value; ends with the text */
+    KT__LIT_ARGS,  /* a=1, b="x" up to the closing parenthesis */
+    KT__LIT_BODY   /* k:v, .. up to the closing brace */
+} kt__lit_mode;
+
+enum { KT__LIT_DEPTH = 64 };
+
+typedef struct kt__literal {
+    kt__lit_mode mode;
+    const char *quote; /* the format's own quote, or NULL */
+    uint8_t state, depth;
+    bool is_key;                 /* the string that is being read is a key */
+    char closers[KT__LIT_DEPTH]; /* of open containers */
+    const char *delim;           /* of the string that is being read */
+    bool raw;                    /* nothing is escaped in it */
+} kt__literal;
+
+void kt__literal_start(kt__literal *lit, kt__lit_mode mode, const char *quote, kt__buf *out);
+/* Reads on from *at and appends JSON to out. YES: it is whole, *at is after it; MORE: as far as the
+ * text goes; NO: it cannot continue at *at. */
+kt__scan kt__literal_read(kt__literal *lit, const kt__span *span, size_t *at, kt__buf *out);
 
 enum {
     KT__CALL_ID_BYTES = 192,
@@ -172,7 +201,7 @@ kt__scan kt__p_value_step(kt__call_parser *p);
 /* A parameter's text as JSON. */
 void kt__p_put_value(kt__call_parser *p, const char *s, size_t n);
 
-/* ---- elements.c ---- */
+/* ---- tagged.c ---- */
 
 /* Elements within elements as the schema has them, appended to out as JSON; false: it is none. */
 bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt__jnode *schema,

@@ -8,6 +8,7 @@
 
 #include "calls/calls.h"
 #include "chat/chat_template.h"
+#include "grammar/json_doc.h"
 
 /* Fills what style says of the template beyond its source, by rendering it over a small conversation
  * a few times. A template that refuses all of them leaves the style as it was. */
@@ -33,5 +34,21 @@ kt_status KT_CHECKED kt__call_prompt_json(const kt__call_style *style, const cha
 /* What the template wrote after the last byte that came in with the messages: points into
  * prompt->text. */
 void kt__call_prompt_tail(const kt__chat_out *prompt, const char **tail, size_t *len);
+
+/* Calls as the models of a format write them.
+ *
+ * The text of calls in each format: for prompts of templates that do not write them, for the description of a format,
+ * and for tests. Any thread. */
+
+typedef struct kt__call_text {
+    const char *name;
+    size_t name_len;
+    const char *id; /* or NULL */
+    size_t id_len;
+    const kt__jnode *args; /* an object, or NULL */
+} kt__call_text;
+
+void kt__calls_write(kt__buf *out, const kt__call_style *style, const kt__call_text *calls,
+                     size_t n);
 
 #endif

@@ -5,7 +5,7 @@
 #define KT_CALLS_TOOLS_IMPL_H
 
 #include "base/alloc.h"
-#include "calls/tools.h"
+#include "calls/calls.h"
 #include "grammar/json_doc.h"
 
 typedef struct kt__tool {

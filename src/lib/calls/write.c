@@ -1,4 +1,4 @@
-#include "calls/write.h"
+#include "calls/prompt.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef KT_PROMPT_CONVERSATION_H
 #define KT_PROMPT_CONVERSATION_H
 
-#include "calls/tools.h"
+#include "calls/calls.h"
 #include "context/types.h"
 
 typedef struct kt__conversation {

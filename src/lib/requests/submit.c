@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "calls/constraint.h"
+#include "calls/calls.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
 #include "requests/inbox.h"
