@@ -1,7 +1,7 @@
 /* What the files that describe calls share.
  *
- * Owns: the description under way. constraint_parts.c writes pieces and schemas, constraint_parts.c arguments that are
- * no JSON, constraint_make.c the calls and the answer. One user at a time. */
+ * Owns: the description under way. constraint_parts.c writes pieces and schemas, and arguments that are no JSON,
+ * constraint_make.c the calls and the answer. One user at a time. */
 #ifndef KT_CALLS_CONSTRAINT_IMPL_H
 #define KT_CALLS_CONSTRAINT_IMPL_H
 

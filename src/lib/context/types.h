@@ -143,7 +143,7 @@ struct kt_engine {
     atomic_bool profiling;
 };
 
-/* A submitted request (submitted.h), of which this is the first member. */
+/* A submitted request (requests/request.h), of which this is the first member. */
 struct kt_request {
     kt_engine *engine;
     atomic_bool cancel;

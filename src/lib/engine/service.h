@@ -2,12 +2,12 @@
  *
  * Owns: the calls of kentang.h under "requests", the thread that drives, the figures.
  *
- * A request becomes tasks (submit.h), one a choice, which wait in the inbox (inbox.h); an
+ * A request becomes tasks (submit.c), one a choice, which wait in the inbox (inbox.h); an
  * evaluation of sequences becomes one task a sequence (eval.c). the thread that drives takes them
  * from there and steps the scheduler (sched.h), whose operations compute on works (runner.h,
  * work.h): one decode step with a row for each task that has one position to compute, then a slice
  * of a prompts' batch. Both are calls of batch.h. Logits go to the work they belong to: an answer
- * draws tokens (choice.h) and hands out events (events.h), an evaluation keeps them in its
+ * draws tokens (choice.c) and hands out events (events.c), an evaluation keeps them in its
  * sequence.
  *
  * Block tables: a choice owns one, and gives its pages back at the end; a task on a sequence

@@ -131,10 +131,6 @@ bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of UTF-8, where lex and hex say what may come. */
 bool kt__utf8_step(kt__gstate *s, uint8_t byte);
 
-/* KT__G_HASHSET */
-bool kt__hashes_have(const kt__gpool *p, kt__gid set, uint64_t hash);
-kt__gid kt__hashes_add(kt__gpool *p, kt__gid set, uint64_t hash);
-
 static inline uint64_t kt__ghash_mix(uint64_t h, uint64_t x) {
     h = (h ^ x) * UINT64_C(0x9FB21C651E98DF25);
     return h ^ h >> 29;

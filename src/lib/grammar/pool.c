@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "grammar/grammar_impl.h"
 
 #include <string.h>
 

@@ -130,4 +130,8 @@ static inline void kt__g_clear_flags(kt__gpool *pool, kt__gid id, uint32_t flags
     pool->words[id] &= ~(flags << 8);
 }
 
+/* Sets of 64-bit hashes (KT__G_HASHSET; 0 is the empty set): a set to which a hash is added leaves the old one as it was. */
+bool kt__hashes_have(const kt__gpool *pool, kt__gid set, uint64_t hash);
+kt__gid kt__hashes_add(kt__gpool *pool, kt__gid set, uint64_t hash);
+
 #endif

@@ -83,7 +83,7 @@ uint64_t kt__term_way_out(const kt__terms *t, kt__gid id);
  * met; -1: it is something else. */
 int kt__term_live_by_length(const kt__terms *t, kt__gid id);
 
-/* ---- term_length.c ---- */
+/* ---- bounds on the number of characters ---- */
 
 /* Such an AND in its parts: min to max characters (UINT32_MAX: no bound) next to the term. */
 typedef struct kt__bounded {
