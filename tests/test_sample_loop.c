@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "sample/loop.h"
+#include "sample/stops.h"
 
 /* Tokens pushed until it is a loop; `most` where it is none. */
 static int pushed_until_loop(int32_t limit, const int32_t *head, int n_head, const int32_t *period,

@@ -10,7 +10,6 @@
 #include "context/types.h"
 #include "prompt/conversation.h"
 #include "sample/held.h"
-#include "sample/loop.h"
 #include "sample/stops.h"
 
 #include <kentang.h>

@@ -8,7 +8,7 @@
 #include "calls/prompt.h"
 #include "context/fingerprint.h"
 #include "model/net.h"
-#include "sample/held_vocab.h"
+#include "sample/held.h"
 
 kt_model_params kt_model_params_default(void) {
     return (kt_model_params){

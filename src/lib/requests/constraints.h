@@ -7,7 +7,7 @@
 #define KT_REQUESTS_CONSTRAINTS_H
 
 #include "context/types.h"
-#include "sample/constraint.h"
+#include "sample/held.h"
 
 typedef struct kt__constraints kt__constraints;
 

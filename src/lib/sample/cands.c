@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "sample/chain.h"
-#include "sample/select.h"
 
 /* ---- scratch ---- */
 

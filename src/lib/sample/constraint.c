@@ -1,4 +1,4 @@
-#include "sample/constraint.h"
+#include "sample/held.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "sample/held_vocab.h"
+#include "sample/held.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,8 @@
-#include "sample/select.h"
+#include "sample/chain.h"
 
 #include <float.h>
 #include <math.h> /* INFINITY only */
 #include <string.h>
-
-#include "sample/chain.h"
 
 /* ---- maxima ---- */
 

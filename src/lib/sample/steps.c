@@ -4,7 +4,6 @@
 #include "base/math.h"
 #include "sample/chain.h"
 #include "sample/rng.h"
-#include "sample/select.h"
 
 static size_t min_keep_of(const kt__sampler *s) {
     return (size_t)s->params.min_keep;
