@@ -2,7 +2,7 @@
  *
  * Owns: targets with their defaults, what the scheduler allows itself at the moment, and the
  * decision, step by step, to allow less or more. How many answers memory holds is found elsewhere
- * (sched_room.h) and kept here. Knows figures only: no task, no clock. It looks at
+ * (sched_state.h) and kept here. Knows figures only: no task, no clock. It looks at
  * ratios of times (a step to its target, so many lanes to so many others), so that it holds on a
  * processor whose speed changes. Changes no answer: batch mates and slices never do.
  *

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sched/sched_forecast.h"
-#include "sched/sched_room.h"
+#include "sched/sched_state.h"
 
 /* ==== clients and their shares ==== */
 

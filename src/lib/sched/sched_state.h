@@ -4,7 +4,7 @@
  *   task.c            tasks and lists of them
  *   optimizer.c       how many lanes and how long a gap are allowed
  *   sched.c           the policy: clients, costs, lanes, prefill batches, decode steps, the step as a whole
- *   sched_room.c      whether another answer's keys and values find room
+ *   sched_forecast.c      whether another answer's keys and values find room
  *   sched_forecast.c  when a request would end, from a copy of the figures
  * The rest of the engine sees sched.h only.
  * One thread at a time. */
@@ -49,5 +49,20 @@ static inline int64_t kt__sched_now(const kt__sched *s) {
 static inline int kt__sched_lanes_used(const kt__sched *s) {
     return s->running.n;
 }
+
+/* Whether the store of keys and values has room for another answer.
+ *
+ * What answers are expected to come to, and the decision. With the controller an answer begins only where all that
+ * run can be expected to end within the share of memory that it may use: suspended ones would be computed again. One
+ * thread at a time. */
+
+static inline int64_t kt__sched_pages_of(const kt__sched *s, int64_t n_pos) {
+    return (n_pos + s->p.page_pos - 1) / s->p.page_pos;
+}
+
+/* Whether pages are there for the task, without suspending anybody. */
+bool kt__room_for(const kt__sched *sched, const kt__task *task);
+/* A task ended. */
+void kt__room_note_end(kt__sched *sched, const kt__task *task);
 
 #endif
