@@ -11,8 +11,7 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "kv/disk.h"
-#include "kv/disk_evict.h"
-#include "kv/ends.h"
+#include "kv/prefix.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "kv/disk.h"
-#include "kv/disk_evict.h"
 
 /* 4 KiB a block */
 static const kt__kv_shape disk_shape = {

@@ -12,7 +12,7 @@
 
 #include "disk_world.h"
 #include "heap_watch.h"
-#include "kv/ends.h"
+#include "kv/prefix.h"
 
 enum { BLOCK = 4096, FILE_BYTES = BLOCK + 256 };
 

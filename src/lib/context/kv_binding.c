@@ -9,7 +9,7 @@
 #include "base/math.h"
 #include "context/fingerprint.h"
 #include "context/model.h"
-#include "kv/ends.h"
+#include "kv/prefix.h"
 
 enum { KV_BOTH_F16 = 1, KV_RULES = 2 /* which pages are read in which form; two bits */ };
 

@@ -6,7 +6,6 @@
 #include "context/join.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
-#include "kv/field.h"
 #include "kv/image.h"
 #include "requests/inbox.h"
 #include "requests/seq.h"

@@ -17,9 +17,8 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "base/thread.h"
-#include "kv/disk_evict.h"
-#include "kv/ends.h"
-#include "kv/field.h"
+#include "kv/image.h"
+#include "kv/prefix.h"
 
 enum {
     HEADER_BYTES = 256,

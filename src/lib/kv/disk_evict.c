@@ -1,4 +1,4 @@
-#include "kv/disk_evict.h"
+#include "kv/disk.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,12 @@
 #include "kv/image.h"
 
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/le.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,13 +15,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/files.h"
-#include "base/hash.h"
-#include "base/le.h"
-#include "kv/field.h"
+static bool is_known(const uint8_t *hash, size_t n) {
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++) any |= hash[i];
+    return any != 0;
+}
+
+bool kt__field_hashes_differ(const uint8_t *a, const uint8_t *b, size_t n) {
+    return is_known(a, n) && is_known(b, n) && memcmp(a, b, n) != 0;
+}
+
+bool kt__field_has_digest(const uint8_t in[32], kt__digest digest) {
+    uint8_t bytes[32];
+    kt__digest_bytes(digest, bytes);
+    return memcmp(in, bytes, sizeof bytes) == 0;
+}
 
 enum {
     HEADER_BYTES = 512,

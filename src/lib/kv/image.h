@@ -1,25 +1,39 @@
-/* Session files: the tokens, pages and logits of one sequence.
+/* Fields of the headers that caches and sessions write to files.
  *
- * Owns: the format, its checks, and how a file comes to be (a temporary file next to it, synced,
- * renamed). Does not know what the binding's bytes say, nor requests. No lock: while a file is
- * written the table's pages must not change, and while one is loaded they must not be shared.
- *
- * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number
- * of positions and logits, size of the file; offset, size and digest of each section; hash of the
- * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
- * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
- * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that
- * is not full is zeros, and the f16 copies that a query after the last position reads follow
- * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there; such a file with a tail
- * or with 4 bits is of version 2. Layers with a window have zeros before the last positions' window;
- * such a file is of version 3, and says whether all of that window was there. Others are of version
- * 1. With recurrent layers the state after n_pos
- * follows, if it is known: f32. No size that a file states is used before it
- * was found equal to the one that follows from its shape and n_pos. */
+ * Owns: the comparison of digests and of hashes that may be unknown. Numbers are base/le.h's. Any
+ * thread. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
 
+#include "base/hash.h"
 #include "kv/kv.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Two hashes of one kind, of n bytes; zeros are one that is not known. Both are known and differ.
+ */
+bool kt__field_hashes_differ(const uint8_t *a, const uint8_t *b, size_t n);
+
+bool kt__field_has_digest(const uint8_t in[32], kt__digest digest);
+
+/* Session files: the tokens, pages and logits of one sequence.
+ *
+ * The format, its checks, and how a file comes to be (a temporary file next to it, synced, renamed). Does not know
+ * what the binding's bytes say, nor requests. No lock: while a file is written the table's pages must not change, and
+ * while one is loaded they must not be shared.
+ *
+ * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number of positions and
+ * logits, size of the file; offset, size and digest of each section; hash of the model's files or zeros; digest of
+ * all that), tokens i32 [n_pos], logits f32 [n_logits], and from a multiple of 4096 on the pages in order, as
+ * kt__kv_block_read gives them, with zeros in slots beyond n_pos. Where keys or values are quantised, the header
+ * names their forms, a last page that is not full is zeros, and the f16 copies that a query after the last position
+ * reads follow (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there; such a file with a tail or
+ * with 4 bits is of version 2. Layers with a window have zeros before the last positions' window; such a file is of
+ * version 3, and says whether all of that window was there. Others are of version 1. With recurrent layers the state
+ * after n_pos follows, if it is known: f32. No size that a file states is used before it was found equal to the one
+ * that follows from its shape and n_pos. */
 
 enum { KT__KV_IMAGE_BINDING = 128, KT__KV_IMAGE_HASH = 32 };
 

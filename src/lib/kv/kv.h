@@ -1,33 +1,71 @@
-/* The paged key/value store.
+/* States of recurrent layers: what a sequence has besides keys and values, and cannot be cut.
  *
- * Owns: pages of 16 positions (all layers of these positions), their reference counts, the f16
- * forms of those that are written (kv/f16_copies.h), and block tables that grow, shrink, share and
- * copy on write; with recurrent layers, each table's state and the snapshots that pages have
- * (kv/states.h). Knows layers, heads and positions only. Not thread-safe: the engine that owns it
- * serialises; while a batch runs, kernels write disjoint parts of pages that no other table shares.
- *
- * Keys and values have a form each. In the form f16 a page is written and read in its place. In
- * another one the page is quantised (base/geometry.h has the layout) when queries come that read it
- * so; before that it has an f16 copy, which a page keeps while positions of it are written, or may
- * be written again. Its own parts have a place only once it is quantised, or begins to be.
- *
- * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slabs.h, as
- * many as running sequences need, and some): a page keeps them while a query may come that reads
- * it, and then until another page needs their place. Together these are a ring for each sequence.
- *
- * Memory is laid out as kv/slabs.h says: a sequence that grows undisturbed takes consecutive pages,
- * so that a split's keys are one linear stream, and its values another. Layers may have heads of
- * two numbers and sizes. */
+ * Owns: pieces of memory of one size, each the state after a number of positions, their reference
+ * counts, and which pages of K/V have one (a snapshot: the state after the page's last position). A
+ * piece is written once, by the batch that computes its positions, and only read from then on, so
+ * that the caller that continues from it shares it. Where no piece is free, the snapshot that was
+ * used least recently and has no other holder is given up. Threads as kv/kv.h, its user. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
-
-#include <kentang.h>
 
 #include "base/geometry.h"
 #include "base/math.h"
 #include "host/affinity.h"
 #include "kv/shape.h"
-#include "kv/states.h"
+
+#include <kentang.h>
+
+enum { KT__NO_STATE = 0 }; /* no piece's number */
+
+typedef struct kt__states kt__states;
+
+kt_status kt__states_create(size_t piece_bytes, int64_t n_pages, int32_t n_pieces, kt__states **out,
+                            kt_error *err) KT_CHECKED;
+void kt__states_destroy(kt__states *states);
+
+/* With one reference and undefined content; KT__NO_STATE: every piece is in use. */
+int32_t kt__states_take(kt__states *states);
+void kt__states_ref(kt__states *states, int32_t piece);
+void kt__states_drop(kt__states *states, int32_t piece); /* KT__NO_STATE allowed */
+int32_t kt__states_n(const kt__states *states);          /* pieces: 1 to this */
+int32_t kt__states_used(const kt__states *states);       /* the highest that was ever taken */
+float *kt__states_data(const kt__states *states, int32_t piece);
+
+/* ---- snapshots ---- */
+typedef enum kt__snapshot {
+    KT__SNAPSHOT_NONE,
+    KT__SNAPSHOT_ROLLING, /* the last one of an answer that continues */
+    KT__SNAPSHOT_MARK     /* where conversations branch */
+} kt__snapshot;
+
+kt__snapshot kt__states_kind(const kt__states *states, int32_t page);
+/* The page's piece, used now; KT__NO_STATE: it has none. */
+int32_t kt__states_of(kt__states *states, int32_t page);
+/* The page gets a reference of its own; what it had before is forgotten. */
+void kt__states_keep(kt__states *states, int32_t page, int32_t piece, kt__snapshot kind);
+void kt__states_forget(kt__states *states, int32_t page);
+/* What the one page has becomes the other's, where that has none. */
+void kt__states_move(kt__states *states, int32_t from, int32_t to);
+
+/* The paged key/value store.
+ *
+ * Pages of 16 positions (all layers of these positions), their reference counts, the f16 forms of those that are
+ * written (kv/f16_copies.h), and block tables that grow, shrink, share and copy on write; with recurrent layers, each
+ * table's state and the snapshots that pages have (kv/kv.h). Knows layers, heads and positions only. Not
+ * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts of pages that no
+ * other table shares.
+ *
+ * Keys and values have a form each. In the form f16 a page is written and read in its place. In another one the page
+ * is quantised (base/geometry.h has the layout) when queries come that read it so; before that it has an f16 copy,
+ * which a page keeps while positions of it are written, or may be written again. Its own parts have a place only once
+ * it is quantised, or begins to be.
+ *
+ * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slabs.h, as many as running
+ * sequences need, and some): a page keeps them while a query may come that reads it, and then until another page
+ * needs their place. Together these are a ring for each sequence.
+ *
+ * Memory is laid out as kv/slabs.h says: a sequence that grows undisturbed takes consecutive pages, so that a split's
+ * keys are one linear stream, and its values another. Layers may have heads of two numbers and sizes. */
 
 typedef struct kt__kv kt__kv;
 
@@ -141,7 +179,7 @@ typedef struct kt__kv_table {
     /* the batch at hand quantises pages quantise_from..quantise_due-1, and quantise_layers layers
      * of those up to quantise_to */
     int32_t quantise_from, quantise_due, quantise_to, quantise_layers;
-    /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
+    /* with recurrent layers: pieces of kv/kv.h, each a reference of the table's own */
     int32_t
         state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
     int32_t next; /* where the batch to come writes; KT__NO_STATE: none is taken */

@@ -1,4 +1,4 @@
-#include "kv/states.h"
+#include "kv/kv.h"
 
 #include <assert.h>
 #include <errno.h>

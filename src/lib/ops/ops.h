@@ -53,7 +53,7 @@ static inline kt__acts kt__acts_rows(const kt__acts *acts, int row0, int n) {
 /* Where the state after the segment's first n_tok rows is written. */
 typedef struct kt__seg_state {
     int n_tok;
-    int32_t piece; /* of kv/states.h */
+    int32_t piece; /* of kv/kv.h */
 } kt__seg_state;
 
 /* Positions [from, to) that see each other, whichever comes first: those of a picture. */

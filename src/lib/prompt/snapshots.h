@@ -2,7 +2,7 @@
  *
  * Owns: the choice of positions at which a later prompt may depart from this one: the end of the first
  * message, the ends of the last ones, the prompt's own end, and every so many tokens. Keeps nothing
- * itself (kv/states.h). Any thread. */
+ * itself (kv/kv.h). Any thread. */
 #ifndef KT_PROMPT_SNAPSHOTS_H
 #define KT_PROMPT_SNAPSHOTS_H
 

@@ -1,7 +1,7 @@
 #include "requests/runner.h"
 
 #include "context/model.h"
-#include "kv/ends.h"
+#include "kv/prefix.h"
 #include "prompt/snapshots.h"
 
 bool kt__stored_is_used(const kt_engine *engine) {
