@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "context/model_sampler.h"
+#include "context/model.h"
 #include "context/stage.h"
 
 #include <math.h> /* INFINITY only */

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "context/join.h"
+#include "context/ctx.h"
 
 enum { PASSES = 2 };
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "context/fingerprint.h"
+#include "context/model.h"
 
 enum { N_MAX = 8192, MOST = 1 << 20, MOST_DIMS = 1 << 16, SEED = 0x5245434c /* of ids */ };
 

@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "context/fingerprint.h"
-#include "context/join.h"
+#include "context/ctx.h"
+#include "context/model.h"
 #include "host/pages.h"
 #include "model/lora.h"
 

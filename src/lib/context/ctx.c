@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "context/join.h"
 #include "host/noise.h"
 #include "kernels/dispatch.h"
 

@@ -1,4 +1,4 @@
-#include "context/fingerprint.h"
+#include "context/model.h"
 
 #include <string.h>
 

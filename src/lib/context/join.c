@@ -1,4 +1,4 @@
-#include "context/join.h"
+#include "context/ctx.h"
 
 #include <stdio.h>
 #include <string.h>

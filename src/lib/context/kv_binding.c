@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/le.h"
 #include "base/math.h"
-#include "context/fingerprint.h"
 #include "context/model.h"
 #include "kv/prefix.h"
 

@@ -5,7 +5,7 @@
 #include "answer/batch.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "context/join.h"
+#include "context/ctx.h"
 
 typedef enum store_call { GET, PUT, GET_END, PUT_END, STORE_CALLS } store_call;
 

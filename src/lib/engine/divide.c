@@ -5,8 +5,8 @@
 
 #include "answer/batch.h"
 #include "base/error.h"
-#include "context/fingerprint.h"
-#include "context/join.h"
+#include "context/ctx.h"
+#include "context/model.h"
 
 enum { ENGINES_MAX = 1 << 20, REPLY_TEXT = 508 };
 

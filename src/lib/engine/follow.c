@@ -5,8 +5,8 @@
 #include "answer/batch.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "context/fingerprint.h"
-#include "context/join.h"
+#include "context/ctx.h"
+#include "context/model.h"
 #include "engine/cache_message.h"
 #include "engine/divide.h"
 

@@ -1,7 +1,7 @@
 #include "engine/rank_plan.h"
 
 #include "base/error.h"
-#include "context/join.h"
+#include "context/ctx.h"
 
 /* The second token says what one costs: the first may be preceded by what a sequence begins with. */
 static kt_status eval_two(kt_engine *engine, kt_seq *seq, kt__rank_plan *out, kt_error *err) {

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "context/join.h"
+#include "context/ctx.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
 #include "kv/image.h"

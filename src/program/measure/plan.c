@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "context/join.h"
+#include "context/ctx.h"
 #include "engine/rank_plan.h"
 #include "measure/figures.h"
 #include "ops/speed.h"
