@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "kernels/dispatch.h"
-#include "learn/loss.h"
+#include "learn/learner.h"
 #include "learn/pass.h"
 #include "model/lora.h"
 #include "plain_forward.h"

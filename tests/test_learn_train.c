@@ -11,10 +11,8 @@
 
 #include "fault_alloc.h"
 #include "kernels/dispatch.h"
-#include "learn/gate.h"
 #include "learn/learn.h"
 #include "learn/learner.h"
-#include "learn/train.h"
 #include "model_fixture.h"
 
 enum { LEN = 12, ANSWER = 6, N_FACT = 12, N_WORDING = 3, N_KEPT = 40, EOT = 2 };

@@ -1,4 +1,4 @@
-#include "learn/attend.h"
+#include "learn/pass.h"
 
 #include <string.h>
 

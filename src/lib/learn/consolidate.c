@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "learn/gate.h"
 #include "learn/learn.h"
 #include "sample/rng.h"
 

@@ -1,4 +1,4 @@
-#include "learn/gate.h"
+#include "learn/learn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

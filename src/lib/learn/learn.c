@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "learn/gate.h"
-#include "learn/train.h"
 
 /* ---- an adapter scaled down until what it costs is within bounds ----
  *

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "learn/loss.h"
 #include "learn/pass.h"
 
 enum { TOKENS_A_BATCH = 1536 };

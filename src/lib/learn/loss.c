@@ -1,4 +1,4 @@
-#include "learn/loss.h"
+#include "learn/learner.h"
 
 #include <math.h>
 #include <string.h>

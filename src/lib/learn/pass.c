@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "host/pages.h"
-#include "learn/attend.h"
 #include "model/rope.h"
 
 /* What the way back through a layer needs; rows kt__pad of their width apart. */

@@ -1,4 +1,4 @@
-#include "learn/train.h"
+#include "learn/learn.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "bank/bank.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "learn/gate.h"
+#include "learn/learn.h"
 #include "tutor/lesson.h"
 
 enum {

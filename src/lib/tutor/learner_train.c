@@ -19,7 +19,6 @@
 #include "context/adapter.h"
 #include "feedback/journal.h"
 #include "host/affinity.h"
-#include "learn/gate.h"
 #include "learn/learn.h"
 #include "learn/learner.h"
 #include "tutor/learner_state.h"
