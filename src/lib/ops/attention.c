@@ -4,13 +4,12 @@
  * group. Its splits of 256 positions are merged in ascending order, whichever thread computed them:
  * a tile either runs them one after the other, or, while there are fewer tiles than threads to
  * feed, they run in parallel and are merged afterwards by the same function. */
-#include "ops/attention.h"
+#include "ops/dev.h"
 
 #include <math.h>
 
 #include "base/math.h"
 #include "kv/slabs.h"
-#include "ops/dev.h"
 
 typedef struct attn_job {
     kt__dev *dev;

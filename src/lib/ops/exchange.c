@@ -1,4 +1,4 @@
-#include "ops/exchange.h"
+#include "ops/dev.h"
 
 #include <string.h>
 

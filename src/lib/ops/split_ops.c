@@ -1,6 +1,6 @@
 /* Operations of a process that has a part of each matrix: its rows, then everybody's results. Whatever has no operation
  * here is computed by every process alike. */
-#include "ops/exchange.h"
+#include "ops/dev.h"
 
 /* ---- products ---- */
 
