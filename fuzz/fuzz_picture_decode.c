@@ -1,7 +1,5 @@
 /* Bytes as a picture: what they are, how they are turned, and other sizes of what they show. */
-#include "picture/orientation.h"
 #include "picture/picture.h"
-#include "picture/resample.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

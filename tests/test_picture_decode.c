@@ -2,7 +2,6 @@
  * pixel. */
 #include "base/alloc.h"
 #include "picture/picture.h"
-#include "picture/resample.h"
 #include "support.h"
 
 enum { FILE_MAX = 1 << 16 };

@@ -1,4 +1,4 @@
-#include "picture/codecs.h"
+#include "picture/picture.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

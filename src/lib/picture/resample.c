@@ -1,4 +1,4 @@
-#include "picture/resample.h"
+#include "picture/picture.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "picture/codecs.h"
 
 /* ---- filters: of the distance in pixels of the smaller picture ---- */
 

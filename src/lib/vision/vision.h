@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "gguf/gguf.h"
 #include "ops/ops.h"
-#include "picture/resample.h"
+#include "picture/picture.h"
 
 /* How patches become rows: a square of them as one long row through a matrix; their mean; a square as one long row
  * through two matrices. */
