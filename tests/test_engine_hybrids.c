@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "kv_types.h"
-#include "prompt/snapshots.h"
+#include "prompt/text.h"
 #include "requests/speculator.h"
 #include "requests_world.h"
 #include "support.h"

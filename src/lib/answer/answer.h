@@ -8,7 +8,7 @@
 
 #include "calls/calls.h"
 #include "context/types.h"
-#include "prompt/conversation.h"
+#include "prompt/text.h"
 #include "sample/held.h"
 #include "sample/stops.h"
 

@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "context/model.h"
 #include "context/stage.h"
-#include "prompt/conversation.h"
 #include "prompt/notes.h"
 #include "prompt/text.h"
 #include "requests/inbox.h"

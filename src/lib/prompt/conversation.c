@@ -1,4 +1,4 @@
-#include "prompt/conversation.h"
+#include "prompt/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #include "answer/answer.h"
 #include "answer/recall.h"
 #include "context/work.h"
-#include "prompt/conversation.h"
 #include "prompt/pictures.h"
+#include "prompt/text.h"
 #include "requests/constraints.h"
 #include "requests/speculator.h"
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "context/stage.h"
 #include "prompt/pictures.h"
-#include "prompt/snapshots.h"
+#include "prompt/text.h"
 #include "requests/speculator.h"
 
 /* Rows of a batch with adapters, and these, held until the batch is over. */

@@ -2,7 +2,7 @@
 
 #include "context/model.h"
 #include "kv/prefix.h"
-#include "prompt/snapshots.h"
+#include "prompt/text.h"
 
 bool kt__stored_is_used(const kt_engine *engine) {
     return kt__prefix_store(engine->prefix) && kt__kv_needs_ends(kt__kv_get_shape(engine->kv));
