@@ -5,6 +5,7 @@
 #define KT_QUANT_CODEC_H
 
 #include "quant/fit.h"
+#include "quant/quant.h"
 
 /* Float types fill the row functions; block types form, begin and set_levels, and unpack32 or
  * unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
@@ -14,7 +15,7 @@ typedef struct kt__codec {
     void (*encode_row)(const float *src, int64_t n, void *dst);
     void (*decode_row)(const void *src, int64_t n, float *dst);
     void (*encode_block)(kt__effort effort, const float *x, const float *w, void *block);
-    /* codes of some weights of a block of 256 anew, its scales kept (quant/encode_grid.h); or NULL */
+    /* codes of some weights of a block of 256 anew, its scales kept (quant/codec.h); or NULL */
     void (*choose_again)(const kt__super *now, const float *x, const float *w, int first, int n,
                          void *block);
     kt__fit_kind kind;
@@ -31,5 +32,21 @@ typedef struct kt__codec {
 #undef X
 
 extern const int8_t kt__iq4_table[16], kt__mxfp4_table[16];
+
+/* Encoders of the types with codebooks (IQ1, IQ2, IQ3).
+ *
+ * The search for scales, signs and entries. No state; any thread. */
+
+/* x[256] into a block; w[256]: what the squared errors count, not negative */
+typedef void kt__encode_grid_fn(kt__effort effort, const float *x, const float *w, void *block);
+kt__encode_grid_fn kt__encode_IQ2_XXS, kt__encode_IQ2_XS, kt__encode_IQ2_S, kt__encode_IQ3_XXS,
+    kt__encode_IQ3_S, kt__encode_IQ1_S, kt__encode_IQ1_M;
+
+/* Codes of the n weights from `first` on, both multiples of 8, chosen anew for x[n] and w[n]; now:
+ * the block, whose scales stay. */
+typedef void kt__choose_grid_fn(const kt__super *now, const float *x, const float *w, int first,
+                                int n, void *block);
+kt__choose_grid_fn kt__choose_IQ2_XXS, kt__choose_IQ2_XS, kt__choose_IQ2_S, kt__choose_IQ3_XXS,
+    kt__choose_IQ3_S;
 
 #endif

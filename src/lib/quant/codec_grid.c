@@ -3,7 +3,6 @@
 
 #include "quant/blocks.h"
 #include "quant/codec.h"
-#include "quant/encode_grid.h"
 #include "quant/grids.h"
 
 static void super_clear(kt__super *out, float d) {

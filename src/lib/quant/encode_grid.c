@@ -4,13 +4,12 @@
  * at all by the gain 2 s a - s^2 b with a = sum w x e, b = sum w e^2. Over all scales few entries
  * are ever the best (the points (b, a) on the upper hull), so those that are best at one of some
  * scales across the likely range are kept, and a block's scales are then searched with these alone. */
-#include "quant/encode_grid.h"
+#include "quant/codec.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "quant/blocks.h"
-#include "quant/codec.h"
 #include "quant/grids.h"
 
 enum { MAX_ENTRIES = 2048, MAX_KEPT = 16, MAX_VECTORS = 64, MAX_PARTS = 81 };
