@@ -15,10 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "tokenizer/charsmap.h"
 #include "tokenizer/piece_index.h"
 #include "tokenizer/pretok.h"
-#include "tokenizer/special.h"
 #include "tokenizer/tokenizer.h"
 
 /* Open addressing, linear probing, power-of-two sizes at most half full; zeroed is empty. */

@@ -9,7 +9,7 @@
 
 #include "convert/vocab.h"
 #include "convert/vocab_pieces.h"
-#include "tokenizer/charsmap.h"
+#include "tokenizer/piece_index.h"
 
 typedef struct kt__vocab_reader {
     const kt__vocab *v;
