@@ -4,8 +4,7 @@
 
 #include "host/host.h"
 #include "kernels/dispatch.h"
-#include "vision/encoder.h"
-#include "vision/prepare.h"
+#include "vision/vision.h"
 #include "vision_fixture.h"
 
 enum { D_TEXT = 32 };

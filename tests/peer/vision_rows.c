@@ -12,8 +12,7 @@
 #include "host/host.h"
 #include "kernels/dispatch.h"
 #include "picture/picture.h"
-#include "vision/encoder.h"
-#include "vision/prepare.h"
+#include "vision/vision.h"
 
 static void check(kt_status status, const kt_error *err) {
     if (status == KT_OK) return;

@@ -1,4 +1,4 @@
-#include "vision/encoder.h"
+#include "vision/vision.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "vision/prepare.h"
+#include "vision/vision.h"
 
 #include <math.h>
 #include <stdio.h>

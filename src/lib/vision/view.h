@@ -7,8 +7,7 @@
 #define KT_VISION_VIEW_H
 
 #include "base/hash.h"
-#include "vision/encoder.h"
-#include "vision/prepare.h"
+#include "vision/vision.h"
 
 enum { KT__VIEWS_BYTES = 96 << 20 }; /* of tiles and rows */
 

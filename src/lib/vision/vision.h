@@ -8,6 +8,7 @@
 #define KT_VISION_VISION_H
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "gguf/gguf.h"
 #include "ops/ops.h"
 #include "picture/picture.h"
@@ -95,5 +96,50 @@ typedef struct kt__vision {
 kt_status kt__vision_open(const char *path, const kt__gguf_open_params *params, kt__vision **out,
                           kt_error *err) KT_CHECKED;
 void kt__vision_close(kt__vision *vision); /* NULL is allowed */
+
+/* A picture as its family's encoder wants it: what its image processor does.
+ *
+ * Sizes, tiles, and the text around them in a prompt. Knows no file formats and computes no vectors. Any thread. */
+
+/* Tiles of width x height pixels, [n_tile][height][width][3]: those of the rows of a grid, and after them
+ * the whole picture; or that alone. */
+typedef struct kt__tiling {
+    int n_x, n_y; /* of the grid; 0: there is none */
+    int n_tile;
+    int width, height;  /* pixels of each tile */
+    int n_rows, rows_x; /* that each gives, and how many of them are a line */
+} kt__tiling;
+
+/* How a picture of so many pixels is cut. */
+kt__tiling kt__vision_tiling(const kt__vision *vision, int width, int height);
+size_t kt__tiling_bytes(const kt__tiling *tiling); /* of all tiles */
+/* *out for kt__free. KT_E_LIMIT: it has a form that its family does not take. */
+kt_status kt__vision_cut(const kt__vision *vision, const kt__picture *picture, kt__tiling *tiling,
+                         uint8_t **out, kt_error *err) KT_CHECKED;
+/* What a prompt has in place of its marker: the marker once for each tile's rows, and what is
+ * between. */
+void kt__vision_write(const kt__vision *vision, const kt__tiling *tiling, kt__buf *out);
+
+/* Tiles to rows of the text model: the encoder's forward pass.
+ *
+ * Its buffers and the cursor: a tile is begun, then run until a deadline, and yields between parts of some
+ * milliseconds. Its rows do not depend on threads, the kernel tier or where it yielded. One tile at a time; the
+ * caller holds the pool's lock while running. No allocation after creation. */
+
+typedef struct kt__seer kt__seer;
+
+/* vision, pool and kernels outlive it. exact: as of kt__dev_create. */
+kt_status kt__seer_create(const kt__vision *vision, kt__pool *pool, const kt__kernels *kernels,
+                          bool exact, kt__seer **out, kt_error *err) KT_CHECKED;
+void kt__seer_destroy(kt__seer *seer); /* NULL is allowed */
+/* Bytes of its buffers, but for its device's; touched as they are needed. */
+uint64_t kt__seer_plan_bytes(const kt__vision *vision);
+
+/* A tile, rgb[height][width][3], of a size that kt__vision_tiling gives, and its rows, [][d_row], line by line; both
+ * stay the caller's until it is done. */
+void kt__seer_begin(kt__seer *seer, int width, int height, const uint8_t *rgb, float *rows,
+                    int n_threads);
+/* At least one part a call; *done is true when the rows are there. KT_E_NUMERIC: a number was not finite. */
+kt_status kt__seer_run(kt__seer *seer, int64_t deadline_us, bool *done, kt_error *err) KT_CHECKED;
 
 #endif
