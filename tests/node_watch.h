@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/nodes.h"
+#include "host/affinity.h"
 
 enum { NW_MAX_NODES = 64, NW_UNTOUCHED = -ENOENT };
 

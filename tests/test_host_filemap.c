@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/fault_guard.h"
 #include "host/filemap.h"
 
 static char dir[64];

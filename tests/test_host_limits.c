@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "host/affinity.h"
-#include "host/limits.h"
+#include "host/host.h"
 #include "host/noise.h"
 
 static char root[64];

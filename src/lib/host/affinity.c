@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/le.h"
-#include "host/textfile.h"
+#include "host/host.h"
 
 enum { NICE_IDLE = 19, NICE_LOW = 10, NICE_MEDIUM = -5, NICE_HIGH = -10 };
 

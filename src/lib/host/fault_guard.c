@@ -1,4 +1,4 @@
-#include "host/fault_guard.h"
+#include "host/filemap.h"
 
 #include "base/error.h"
 

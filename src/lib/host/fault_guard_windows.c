@@ -1,5 +1,5 @@
 /* Windows does not let a file become shorter while it is mapped, so there is nothing to guard. */
-#include "host/fault_guard.h"
+#include "host/filemap.h"
 
 #include <kentang.h>
 

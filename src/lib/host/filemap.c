@@ -2,8 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "host/fault_guard.h"
-#include "host/nodes.h"
+#include "host/affinity.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,6 +12,7 @@
 
 #include <kentang.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct kt__filemap {
@@ -48,5 +49,17 @@ void kt__filemap_read_stretches(const kt__filemap *map, const uint8_t *data, uin
 /* Whether mincore says which of the file's pages are in memory: it does to the file's owner and to
  * those who may write to it; to others all of them seem to be. */
 bool kt__filemap_shows_pages(const kt__filemap *map);
+
+/* The fault guard's table of mapped files.
+ *
+ * A fixed, lock-free table of address ranges and the SIGBUS handler of kt_install_fault_guard (kentang.h): a fault
+ * inside a registered range gets zero pages from there to the range's end and the range is marked; any other fault
+ * goes to the handler that was there before. This table and that handler are the library's only process-wide state;
+ * without the handler the table has no effect. Any thread; the handler calls async-signal-safe functions only. */
+
+/* The slot of [data, data + size), or -1 when the table is full: the range is then not guarded. */
+int kt__fault_guard_add(const void *data, size_t size);
+void kt__fault_guard_remove(int slot); /* -1 allowed; before the range is unmapped */
+bool kt__fault_guard_hit(int slot);    /* some page of the range was replaced */
 
 #endif

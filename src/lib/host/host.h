@@ -9,6 +9,7 @@
 #include <kentang.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct kt__cpu {
     char vendor[16], brand[64];
@@ -44,7 +45,7 @@ typedef struct kt__limits {
 
 void kt__cpu_detect(kt__cpu *out);
 /* Asks the operating system for the tile registers, on behalf of the process: without it the first tile instruction ends
- * the process, and with it signals need larger stacks (fault_guard.h). 0, or errno. May be asked again. */
+ * the process, and with it signals need larger stacks (filemap.h). 0, or errno. May be asked again. */
 int kt__cpu_permit_tiles(void);
 void kt__topology_detect(kt__topology *out); /* falls back on sysconf where hwloc fails */
 void kt__limits_read(kt__limits *out);
@@ -61,5 +62,52 @@ uint64_t kt__mem_budget_default(const kt__limits *limits);
  * exceptions masked. enter returns the previous state for leave. */
 uint32_t kt__fpenv_enter(void);
 void kt__fpenv_leave(uint32_t saved);
+
+/* Where the limits are read from.
+ *
+ * Nothing; it lets a test put a made-up machine under a directory. Used by limits.c and its test. Any thread. */
+
+/* kt__limits_read with every file of /proc and /sys looked up below root ("": the real ones). The
+ * affinity mask is always this thread's own. */
+void kt__limits_read_at(const char *root, kt__limits *out);
+
+/* Where this process is in the cgroup hierarchies.
+ *
+ * Owns: /proc/self/cgroup, /proc/self/mountinfo, and the walk over a group and its ancestors,
+ * versions 1 and 2. Knows nothing of what the groups' files say. Any thread. */
+
+/* root and dir as kt__text_open takes them. */
+typedef void kt__cgroup_level(const char *root, const char *dir, bool v2, void *arg);
+
+/* Calls level for the process's own group and every visible ancestor, in each mounted hierarchy
+ * that may have the controller ("cpu", "memory"). A group binds with all of its ancestors. */
+void kt__cgroup_walk(const char *root, const char *controller, kt__cgroup_level *level, void *arg);
+
+/* Small text files of the kernel.
+ *
+ * Reading a line, a number or a keyed value from files of /proc and /sys, without the heap (a running engine looks at
+ * its limits once a second). Knows nothing of what they mean. A path is root + dir + "/" + name, so that tests can
+ * put a made-up machine under root ("" otherwise); dir may be empty. What is missing or malformed reads as absent,
+ * never as an error. Any thread. */
+
+/* A file read line by line. */
+typedef struct kt__text {
+    int fd, at, len;
+    char chunk[2048];
+} kt__text;
+
+bool kt__text_open(const char *root, const char *dir, const char *name, kt__text *out);
+void kt__text_close(kt__text *text); /* one that was opened */
+/* The next line without its newline, cut to fit; false at the end. */
+bool kt__text_next(kt__text *text, char *line, int size);
+
+/* The first line without its newline; false if there is none. */
+bool kt__text_line(const char *root, const char *dir, const char *name, char *line, int size);
+/* A number at the front of text; false for "max", "-1", overflow and anything else. */
+bool kt__text_parse_u64(const char *text, uint64_t *out);
+bool kt__text_u64(const char *root, const char *dir, const char *name, uint64_t *out);
+/* The number of the first "key value" or "key: value" line, in the file's own unit. */
+bool kt__text_keyed(const char *root, const char *dir, const char *name, const char *key,
+                    uint64_t *out);
 
 #endif

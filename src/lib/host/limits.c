@@ -1,6 +1,6 @@
 /* The limits under which this process runs: affinity, memory, and what the cgroups say. A cgroup
  * binds with every one of its ancestors, so the tightest level counts. */
-#include "host/limits.h"
+#include "host/host.h"
 
 #include <ctype.h>
 #include <sched.h>
@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "host/textfile.h"
 
 enum { MAX_CPUS = 1 << 14 };
 

@@ -1,7 +1,7 @@
 /* By two system calls: hwloc binds memory too, but would have to read the whole topology for it. */
-#include "host/nodes.h"
+#include "host/affinity.h"
 
-#include "host/textfile.h"
+#include "host/host.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 /* Windows spreads no memory over nodes of itself, and machines with several are left to it. */
-#include "host/nodes.h"
+#include "host/affinity.h"
 
 int kt__nodes_of_at(const char *root, const cpu_set_t *cpus, cpu_set_t *out) {
     (void)root;

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/limits.h"
-#include "host/textfile.h"
+#include "host/host.h"
 
 /* Above these a timing is off by more than what is usually quoted as a difference. */
 static const double noisy_cpus = 0.05, noisy_share = 0.01;

@@ -1,9 +1,9 @@
-#include "host/textfile.h"
+#include "host/host.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <host.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "host/nodes.h"
+#include "host/affinity.h"
 #include "host/pages.h"
 
 enum {

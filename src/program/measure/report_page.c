@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "host/host.h"
-#include "host/textfile.h"
 #include "kt_revision.h" /* written by cmake/revision.cmake: KT_REVISION */
 #include "measure/html.h"
 
