@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "bank/bank.h"
-#include "bank/words.h"
 #include "base/alloc.h"
 #include "support.h"
 
