@@ -16,7 +16,7 @@ int kt__ctx_threads_now(kt_ctx *ctx);
 /* A context as one of several processes that compute together.
  *
  * Joining, leaving, and what messages there are. The messages' contents are those who send and read them know:
- * context/adapter.h, answer/batch.h, engine/divide.h and engine/cache_message.h. */
+ * context/adapter.h, answer/batch.h, engine/divide.h and engine/divide.h. */
 
 /* Process 0 sends these. */
 typedef enum kt__told {

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "context/kv_binding.h"
 #include "context/model.h"
-#include "engine/cache_message.h"
 #include "engine/divide.h"
 #include "kv/disk.h"
 #include "requests/inbox.h"

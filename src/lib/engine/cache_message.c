@@ -1,4 +1,4 @@
-#include "engine/cache_message.h"
+#include "engine/divide.h"
 
 #include <string.h>
 

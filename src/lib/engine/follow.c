@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "context/ctx.h"
 #include "context/model.h"
-#include "engine/cache_message.h"
 #include "engine/divide.h"
 
 enum { ENGINES = 16 }; /* open at once */

@@ -1,4 +1,4 @@
-#include "engine/rank_plan.h"
+#include "engine/divide.h"
 
 #include "base/error.h"
 #include "context/ctx.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "context/ctx.h"
-#include "engine/rank_plan.h"
+#include "engine/divide.h"
 #include "measure/figures.h"
 #include "ops/speed.h"
 #include "setup/command_model.h"
