@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "bank/bank.h"
+#include "bank/words.h"
 #include "base/alloc.h"
 #include "support.h"
 

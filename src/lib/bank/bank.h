@@ -1,41 +1,21 @@
-/* The words of a text, as the bank compares them.
+/* Corrections, and which of them a text is about.
  *
- * Owns: what a word is (letters, marks and digits, lower case, composed; a possessive 's dropped, a
- * plural's s and the Indonesian -nya, too), pairs of characters where a script has no blanks between
- * words, which words do not say what a text is about, and which are names. A pure function of the
- * text: no model, no state. Any thread. */
+ * Owns: entries (question, answer, and the words that say what they are about), an index from words
+ * to entries, and the test whether an entry's subject is in a text. All of it follows from the
+ * entries alone, in whatever order they came, but for corrections of the same question: the last of
+ * them counts. Adding one changes nothing but its own words' lists. Knows no model, no tokens, no
+ * file. Any thread; a lock of its own, held for microseconds, a leaf.
+ *
+ * What an entry is about (docs/LEARNING.md): its candidates are the words that question and answer
+ * share, or those of the question where they share none, with its names and qualities, without words
+ * that say nothing of a subject. Of these count names alone; else all but relations, and but words
+ * that many other entries have. */
 #ifndef KT_BANK_BANK_H
 #define KT_BANK_BANK_H
 
-#include "base/alloc.h"
-#include "base/buf.h"
-
 #include <kentang.h>
-#include <stdbool.h>
 
-typedef enum kt__word_kind {
-    KT__WORD_PLAIN,
-    KT__WORD_COMMON,   /* says nothing of what a text is about */
-    KT__WORD_RELATION, /* what something is asked of: its price, its place */
-    KT__WORD_QUALITY   /* which of several: the blue one */
-} kt__word_kind;
-
-typedef struct kt__word {
-    uint64_t hash;
-    const char *s; /* [len] in the caller's arena or in the text */
-    size_t len;
-    kt__word_kind kind;
-    bool name; /* begins with a capital where no sentence begins */
-} kt__word;
-
-/* Words of text[len] to words[most]; returns how many: those beyond most are left out. Bytes that
- * are not UTF-8 end a word. false: no memory in the arena. */
-bool kt__words_of(kt__arena *arena, const char *text, size_t len, kt__word *words, size_t most,
-                  size_t *n);
-/* Their hash, whatever the case, blanks and punctuation of the text: the same question has the same. */
-uint64_t kt__words_hash(const kt__word *words, size_t n);
-
-/* Entries, and what of them a text is about. */
+#include "base/buf.h"
 
 enum {
     KT__BANK_QUESTION_MAX = 1024, /* bytes; longer ones are cut for the note */

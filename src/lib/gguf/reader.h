@@ -1,6 +1,6 @@
 /* Internal to the gguf room: the opened file.
  *
- * Owns: the layout of kt__gguf and what the files reader.c, open.c, get.c and get.c share. Not
+ * Owns: the layout of kt__gguf and what the files reader.c, open.c and get.c share. Not
  * for other rooms. Written by one thread while opening, read-only afterwards. */
 #ifndef KT_GGUF_READER_H
 #define KT_GGUF_READER_H

@@ -19,7 +19,7 @@
 #include "host/host.h"
 
 #include <errno.h>
-#include <host.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>

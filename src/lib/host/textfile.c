@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <host.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

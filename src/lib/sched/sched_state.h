@@ -4,8 +4,8 @@
  *   task.c            tasks and lists of them
  *   optimizer.c       how many lanes and how long a gap are allowed
  *   sched.c           the policy: clients, costs, lanes, prefill batches, decode steps, the step as a whole
- *   sched_forecast.c      whether another answer's keys and values find room
- *   sched_forecast.c  when a request would end, from a copy of the figures
+ *   sched_forecast.c  when a request would end, from a copy of the figures, and whether another answer's keys and values
+ *                     find room
  * The rest of the engine sees sched.h only.
  * One thread at a time. */
 #ifndef KT_SCHED_SCHED_STATE_H

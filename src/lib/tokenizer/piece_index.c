@@ -148,8 +148,8 @@ void kt__special_free(kt__special *special) {
 }
 
 /* The first of items[lo..hi) whose byte at depth is >= c; all are longer than depth. */
-static size_t lower_bound(const kt__special_item *items, size_t lo, size_t hi, size_t depth,
-                          unsigned c) {
+static size_t first_item_from(const kt__special_item *items, size_t lo, size_t hi, size_t depth,
+                              unsigned c) {
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         if ((unsigned char)items[mid].s[depth] < c)
@@ -173,8 +173,8 @@ static const kt__special_item *longest_at(const kt__special *special, const char
         }
         if (depth == len) break;
         c = (unsigned char)s[depth];
-        lo = lower_bound(items, lo, hi, depth, c);
-        hi = lower_bound(items, lo, hi, depth, c + 1);
+        lo = first_item_from(items, lo, hi, depth, c);
+        hi = first_item_from(items, lo, hi, depth, c + 1);
     }
     return best;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "bank/bank.h"
+#include "bank/words.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"

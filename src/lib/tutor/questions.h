@@ -6,7 +6,7 @@
 #ifndef KT_TUTOR_QUESTIONS_H
 #define KT_TUTOR_QUESTIONS_H
 
-#include "bank/bank.h"
+#include "bank/words.h"
 #include "tutor/lesson.h"
 
 #include <stdbool.h>

@@ -17,7 +17,7 @@
 #include <direct.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <host.h>
+#include <limits.h>
 #include <io.h>
 #include <process.h>
 #include <pthread.h>
