@@ -1,6 +1,9 @@
 /* Arenas; apart from alloc.c, in whose place tests put a heap that fails. */
 #include "base/alloc.h"
 
+#include <stdint.h>
+#include <string.h>
+
 struct kt__arena_block {
     kt__arena_block *next;
     size_t size, used; /* of the bytes that follow this header */
