@@ -1,8 +1,8 @@
 /* The way into a prompt: messages with calls and results, the tools, and whether to reason.
  *
- * Owns: turning a conversation as clients send it into the JSON that a template renders, as that
- * template needs it; finding out what a template needs; and the end of a rendered prompt that a
- * parser of the answer wants to see. Any thread. */
+ * Owns: turning a conversation as clients send it into the JSON that a template renders, as that template needs it;
+ * finding out what a template needs; the text of calls in each format (write.c); and the end of a rendered prompt
+ * that a parser of the answer wants to see. Any thread. */
 #ifndef KT_CALLS_PROMPT_H
 #define KT_CALLS_PROMPT_H
 

@@ -1,6 +1,7 @@
 /* The context's insides: where limits come from, and how many threads there are now.
  *
- * Owns: kt_ctx's kernels, pool, log and limits. Does not know models. */
+ * Owns: kt_ctx's kernels, pool, log and limits; joining and leaving the processes that compute together. Does not
+ * know models. */
 #ifndef KT_CONTEXT_CTX_H
 #define KT_CONTEXT_CTX_H
 

@@ -1,7 +1,7 @@
 /* What the files of a constraint share.
  *
- * Owns: the constraint's parts, the modes of a state and the frames of open containers. One user at
- * a time. */
+ * Owns: the constraint's parts, the modes of a state and the frames of open containers; the reading of texts made of
+ * pieces (pieces.c). One user at a time. */
 #ifndef KT_GRAMMAR_GRAMMAR_IMPL_H
 #define KT_GRAMMAR_GRAMMAR_IMPL_H
 

@@ -1,8 +1,8 @@
-/* Where threads run, and how urgently.
+/* Where threads run, how urgently, and near which memory.
  *
- * Owns: the list of processors that a context's threads are held to and their priority; reading
- * both from text, and moving a thread there and back. Default: no pinning, the priority of the
- * thread that creates them. Any thread. */
+ * Owns: the list of processors that a context's threads are held to and their priority; reading both from text, and
+ * moving a thread there and back; the NUMA nodes of processors, and spreading a buffer over them. Default: no
+ * pinning, the priority of the thread that creates them. Any thread. */
 #ifndef KT_HOST_AFFINITY_H
 #define KT_HOST_AFFINITY_H
 

@@ -1,12 +1,11 @@
 /* Files as memory.
  *
- * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and noticing that a file
- * shrinks while it is mapped. Knows nothing of what the bytes mean. Any thread; a map is immutable
- * between open and close, and outlives its readers.
+ * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and noticing that a file shrinks while it
+ * is mapped; the fault guard with its table of mapped files (fault_guard.c). Knows nothing of what the bytes mean.
+ * Any thread; a map is immutable between open and close, and outlives its readers.
  *
- * Reading beyond the new end of a file that shrank is a SIGBUS. Without the fault guard
- * (kt_install_fault_guard in kentang.h, implemented in fault_guard.c) kt__filemap_check before each
- * step makes that unlikely; with it, the reader sees zeros, and the next check says so. */
+ * Reading beyond the new end of a file that shrank is a SIGBUS. Without the fault guard (kt_install_fault_guard)
+ * kt__filemap_check before each step makes that unlikely; with it, the reader sees zeros, and the next check says so. */
 #ifndef KT_HOST_FILEMAP_H
 #define KT_HOST_FILEMAP_H
 

@@ -1,8 +1,8 @@
 /* What machine this is.
  *
- * Owns: processor features (CPUID and XGETBV; HWCAP on Arm), cores and caches (hwloc), affinity,
- * cgroup quota (v1, v2), memory and its limits, page size, and the floating-point environment.
- * Knows nothing of models. Any thread; nothing here is cached in globals. */
+ * Owns: processor features (CPUID and XGETBV; HWCAP on Arm), cores and caches (hwloc), affinity, cgroup quota (v1,
+ * v2), memory and its limits, page size, and the floating-point environment; the reading of the kernel's small text
+ * files. Knows nothing of models. Any thread; nothing here is cached in globals. */
 #ifndef KT_HOST_HOST_H
 #define KT_HOST_HOST_H
 

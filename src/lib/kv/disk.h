@@ -1,24 +1,22 @@
 /* K/V blocks on disk: a kt__kv_store (kv/prefix.h) over a directory.
  *
- * Owns: one file a block, named by what it was computed from, so that the file system is the index;
- * a thread that writes them; and the size of the directory. Does not know what the binding says nor
- * when a block is wanted.
+ * Owns: one file a block, named by what it was computed from, so that the file system is the index; a thread that
+ * writes them; and the size of the directory, with what has to go (disk_evict.c). Does not know what the binding says
+ * nor when a block is wanted.
  *
- * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options.
- * Where blocks alone are not enough to continue after them, ends (kv/prefix.h) lie next to them, as
- * INDEX-KEY-PARENT.end: KEY is that of the last block, PARENT that of the last one that is read
- * quantised there. A file is written under a temporary name and renamed, and carries digests of its header and its
- * block: a process may be killed at any moment, and several may use one directory, without a lock.
- * A file that is damaged, cut short or of something else counts as not found, and is removed; so is
- * a block whose model had another hash of all its bytes than this one, where both are known. Files
- * are read, not mapped: one that is truncated meanwhile is a short read.
+ * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options. Where blocks alone
+ * are not enough to continue after them, ends (kv/prefix.h) lie next to them, as INDEX-KEY-PARENT.end: KEY is that of
+ * the last block, PARENT that of the last one that is read quantised there. A file is written under a temporary name
+ * and renamed, and carries digests of its header and its block: a process may be killed at any moment, and several
+ * may use one directory, without a lock. A file that is damaged, cut short or of something else counts as not found,
+ * and is removed; so is a block whose model had another hash of all its bytes than this one, where both are known.
+ * Files are read, not mapped: one that is truncated meanwhile is a short read.
  *
- * Least recently used first: a file's time of modification is its last use. A block is as recent as
- * the most recent of those that follow it, so that a chain is removed from its end.
+ * Least recently used first: a file's time of modification is its last use. A block is as recent as the most recent
+ * of those that follow it, so that a chain is removed from its end.
  *
- * Threads: get, put and has come from one thread at a time; everything else from any. put copies
- * the block into a queue of fixed size, and drops it when that is full. No allocation after
- * opening, except in the writing thread. */
+ * Threads: get, put and has come from one thread at a time; everything else from any. put copies the block into a
+ * queue of fixed size, and drops it when that is full. No allocation after opening, except in the writing thread. */
 #ifndef KT_KV_DISK_H
 #define KT_KV_DISK_H
 

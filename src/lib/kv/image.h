@@ -1,28 +1,9 @@
-/* Fields of the headers that caches and sessions write to files.
- *
- * Owns: the comparison of digests and of hashes that may be unknown. Numbers are base/le.h's. Any
- * thread. */
-#ifndef KT_KV_IMAGE_H
-#define KT_KV_IMAGE_H
-
-#include "base/hash.h"
-#include "kv/kv.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* Two hashes of one kind, of n bytes; zeros are one that is not known. Both are known and differ.
- */
-bool kt__field_hashes_differ(const uint8_t *a, const uint8_t *b, size_t n);
-
-bool kt__field_has_digest(const uint8_t in[32], kt__digest digest);
-
 /* Session files: the tokens, pages and logits of one sequence.
  *
- * The format, its checks, and how a file comes to be (a temporary file next to it, synced, renamed). Does not know
- * what the binding's bytes say, nor requests. No lock: while a file is written the table's pages must not change, and
- * while one is loaded they must not be shared.
+ * Owns: the format, its checks, and how a file comes to be (a temporary file next to it, synced, renamed), and the
+ * comparison of header fields, which the disk cache shares. Does not know what the binding's bytes say, nor requests.
+ * No lock: while a file is written the table's pages must not change, and while one is loaded they must not be
+ * shared.
  *
  * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number of positions and
  * logits, size of the file; offset, size and digest of each section; hash of the model's files or zeros; digest of
@@ -34,6 +15,25 @@ bool kt__field_has_digest(const uint8_t in[32], kt__digest digest);
  * version 3, and says whether all of that window was there. Others are of version 1. With recurrent layers the state
  * after n_pos follows, if it is known: f32. No size that a file states is used before it was found equal to the one
  * that follows from its shape and n_pos. */
+#ifndef KT_KV_IMAGE_H
+#define KT_KV_IMAGE_H
+
+#include "base/hash.h"
+#include "kv/kv.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fields of the headers that caches and sessions write to files.
+ *
+ * The comparison of digests and of hashes that may be unknown. Numbers are base/le.h's. Any thread. */
+
+/* Two hashes of one kind, of n bytes; zeros are one that is not known. Both are known and differ.
+ */
+bool kt__field_hashes_differ(const uint8_t *a, const uint8_t *b, size_t n);
+
+bool kt__field_has_digest(const uint8_t in[32], kt__digest digest);
 
 enum { KT__KV_IMAGE_BINDING = 128, KT__KV_IMAGE_HASH = 32 };
 

@@ -1,10 +1,22 @@
-/* States of recurrent layers: what a sequence has besides keys and values, and cannot be cut.
+/* The paged key/value store.
  *
- * Owns: pieces of memory of one size, each the state after a number of positions, their reference
- * counts, and which pages of K/V have one (a snapshot: the state after the page's last position). A
- * piece is written once, by the batch that computes its positions, and only read from then on, so
- * that the caller that continues from it shares it. Where no piece is free, the snapshot that was
- * used least recently and has no other holder is given up. Threads as kv/kv.h, its user. */
+ * Owns: pages of 16 positions (all layers of these positions), their reference counts, the f16 forms of those that
+ * are written (kv/f16_copies.h), and block tables that grow, shrink, share and copy on write; with recurrent layers,
+ * each table's state and the snapshots that pages have. Knows layers, heads and positions only. Not thread-safe: the
+ * engine that owns it serialises; while a batch runs, kernels write disjoint parts of pages that no other table
+ * shares.
+ *
+ * Keys and values have a form each. In the form f16 a page is written and read in its place. In another one the page
+ * is quantised (base/geometry.h has the layout) when queries come that read it so; before that it has an f16 copy,
+ * which a page keeps while positions of it are written, or may be written again. Its own parts have a place only once
+ * it is quantised, or begins to be.
+ *
+ * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slabs.h, as many as running
+ * sequences need, and some): a page keeps them while a query may come that reads it, and then until another page
+ * needs their place. Together these are a ring for each sequence.
+ *
+ * Memory is laid out as kv/slabs.h says: a sequence that grows undisturbed takes consecutive pages, so that a split's
+ * keys are one linear stream, and its values another. Layers may have heads of two numbers and sizes. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 
@@ -14,6 +26,14 @@
 #include "kv/shape.h"
 
 #include <kentang.h>
+
+/* States of recurrent layers: what a sequence has besides keys and values, and cannot be cut.
+ *
+ * Pieces of memory of one size, each the state after a number of positions, their reference counts, and which pages
+ * of K/V have one (a snapshot: the state after the page's last position). A piece is written once, by the batch that
+ * computes its positions, and only read from then on, so that the caller that continues from it shares it. Where no
+ * piece is free, the snapshot that was used least recently and has no other holder is given up. Threads as kv/kv.h,
+ * its user. */
 
 enum { KT__NO_STATE = 0 }; /* no piece's number */
 
@@ -47,25 +67,7 @@ void kt__states_forget(kt__states *states, int32_t page);
 /* What the one page has becomes the other's, where that has none. */
 void kt__states_move(kt__states *states, int32_t from, int32_t to);
 
-/* The paged key/value store.
- *
- * Pages of 16 positions (all layers of these positions), their reference counts, the f16 forms of those that are
- * written (kv/f16_copies.h), and block tables that grow, shrink, share and copy on write; with recurrent layers, each
- * table's state and the snapshots that pages have (kv/kv.h). Knows layers, heads and positions only. Not
- * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts of pages that no
- * other table shares.
- *
- * Keys and values have a form each. In the form f16 a page is written and read in its place. In another one the page
- * is quantised (base/geometry.h has the layout) when queries come that read it so; before that it has an f16 copy,
- * which a page keeps while positions of it are written, or may be written again. Its own parts have a place only once
- * it is quantised, or begins to be.
- *
- * Layers with a sliding window (kt__kv_is_local) have parts apart from the others' (kv/slabs.h, as many as running
- * sequences need, and some): a page keeps them while a query may come that reads it, and then until another page
- * needs their place. Together these are a ring for each sequence.
- *
- * Memory is laid out as kv/slabs.h says: a sequence that grows undisturbed takes consecutive pages, so that a split's
- * keys are one linear stream, and its values another. Layers may have heads of two numbers and sizes. */
+/* ---- the store ---- */
 
 typedef struct kt__kv kt__kv;
 

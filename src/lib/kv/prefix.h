@@ -1,13 +1,26 @@
-/* Ends: what a sequence needs to continue after whole pages, besides what these hold for good.
+/* The prefix index: finding K/V blocks again by their content.
  *
- * Owns: that as one piece of bytes: the f16 copies that a query there reads (kt__kv_end_page), as
- * kt__kv_f16_copy_read gives them, then the state of the recurrent layers. Stores that outlive the
- * process keep it next to the blocks. Threads as kv/kv.h, whose public functions it uses. n_pos is
- * a multiple of KT__PAGE_POS, and not 0. */
+ * Owns: which pages hold which 16 tokens after which prefix; pages kept after their sequences end, given up least
+ * recently used first when the store needs room; and, for explanations, the tokens of blocks given up; and ends, what
+ * a sequence needs besides whole pages to continue after them. A block is one full page. Its key is a hash chain:
+ * root (everything the numbers depend on besides the tokens, and the scope), then 16 tokens a link. Tokens and parent
+ * are compared at each link from the root on, so that a collision is a miss.
+ *
+ * Does not know what goes into a root, nor requests. Not thread-safe: the engine that owns it serialises. No
+ * allocation after creation.
+ *
+ * A second place for blocks (a disk) is attached as a kt__kv_store: it is asked for blocks that the index does not
+ * have, and handed every block that becomes known. */
 #ifndef KT_KV_PREFIX_H
 #define KT_KV_PREFIX_H
 
 #include "kv/kv.h"
+
+/* Ends: what a sequence needs to continue after whole pages, besides what these hold for good.
+ *
+ * That as one piece of bytes: the f16 copies that a query there reads (kt__kv_end_page), as kt__kv_f16_copy_read
+ * gives them, then the state of the recurrent layers. Stores that outlive the process keep it next to the blocks.
+ * Threads as kv/kv.h, whose public functions it uses. n_pos is a multiple of KT__PAGE_POS, and not 0. */
 
 /* Whether blocks alone are not enough to continue after them. */
 static inline bool kt__kv_needs_ends(const kt__kv_shape *shape) {

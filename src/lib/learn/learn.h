@@ -1,7 +1,14 @@
-/* The gate: may a trained adapter be published?
+/* Learning: samples in, a trained adapter and what was measured of it out.
  *
- * Owns: which samples are only measured, and every condition. Knows no training. Threads: as
- * learn.h says. */
+ * Owns: the division of samples into those that are trained and those that are only measured, the training (train.c),
+ * and the gate (gate.c) that says whether its result may be published. Knows no files but the adapter's, no texts, no
+ * users, no engine: it computes in f32 through the dequantised weights of a bound network, next to which an engine
+ * may run.
+ *
+ * Threads: a call computes on the calling thread and the pool's; the pool is the caller's alone while it lasts (a
+ * private one, of low priority, next to an engine; or the context's with its lock held). Bytes that come out depend
+ * on samples, settings and network, not on threads, tiers or speed; but where cpu_ms_max or go_on ends a training,
+ * which is reported. */
 #ifndef KT_LEARN_LEARN_H
 #define KT_LEARN_LEARN_H
 
@@ -11,6 +18,10 @@
 #include <kentang.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* The gate: may a trained adapter be published?
+ *
+ * Which samples are only measured, and every condition. Knows no training. Threads: as learn.h says. */
 
 /* Indices of samples by their use. A conversation is in one of them as a whole. */
 typedef struct kt__split {
@@ -78,17 +89,6 @@ kt_status kt__adam_init(kt__adam *adam, size_t n, kt_error *err) KT_CHECKED;
 void kt__adam_free(kt__adam *adam); /* also of a zeroed one */
 /* values[n] take a step of the given rate against grads[n], which is scaled. false: dropped. */
 bool kt__adam_step(kt__adam *adam, float *values, float *grads, float rate);
-
-/* Learning: samples in, a trained adapter and what was measured of it out.
- *
- * The division of samples into those that are trained and those that are only measured, the training, and the gate
- * that says whether its result may be published. Knows no files but the adapter's, no texts, no users, no engine: it
- * computes in f32 through the dequantised weights of a bound network, next to which an engine may run.
- *
- * Threads: a call computes on the calling thread and the pool's; the pool is the caller's alone while it lasts (a
- * private one, of low priority, next to an engine; or the context's with its lock held). Bytes that come out depend
- * on samples, settings and network, not on threads, tiers or speed; but where cpu_ms_max or go_on ends a training,
- * which is reported. */
 
 /* The longest sample that is taken, in tokens. */
 int kt__learn_len_max(const kt__net *net);

@@ -1,14 +1,18 @@
-/* Losses of predicted tokens, and their gradients by the hidden states before the head.
+/* Samples through the passes: batches of them, their losses, their gradients, what a model writes.
  *
- * Owns: the head's product in stretches of rows, the soft-cap, and three losses: cross entropy,
- * clipped unlikelihood, and the divergence from what the base predicts. Knows no samples. Threads:
- * as panel.h. */
+ * Owns: the division of samples into batches that fit, the losses of predicted tokens with their gradients, and the
+ * base's hidden states that replay is compared with. Knows neither optimiser nor gate. Threads: as learn.h says. */
 #ifndef KT_LEARN_LEARNER_H
 #define KT_LEARN_LEARNER_H
 
 #include "learn/panel.h"
 #include "learn/report.h"
 #include "model/net.h"
+
+/* Losses of predicted tokens, and their gradients by the hidden states before the head.
+ *
+ * The head's product in stretches of rows, the soft-cap, and three losses: cross entropy, clipped unlikelihood, and
+ * the divergence from what the base predicts. Knows no samples. Threads: as panel.h. */
 
 typedef enum kt__loss_kind {
     KT__LOSS_LIKE,   /* -log p */
@@ -35,11 +39,6 @@ void kt__losses_destroy(kt__losses *losses); /* NULL allowed */
  * besides them. d_hidden[n] is written; NULL: losses alone. */
 void kt__losses_run(kt__losses *losses, const float *hidden, const float *base, int n, int n_kl,
                     kt__loss_row *rows, float *d_hidden);
-
-/* Samples through the passes: batches of them, their losses, their gradients, what a model writes.
- *
- * The division of samples into batches that fit, and the base's hidden states that replay is compared with. Knows
- * neither optimiser nor gate. Threads: as learn.h says. */
 
 typedef struct kt__learner kt__learner;
 

@@ -1,13 +1,19 @@
-/* Attention of whole sequences in f32, forward and back.
+/* The forward pass with what is needed to go back through it, and the way back.
  *
- * Owns: scores, the soft-cap, the causal and the sliding window's mask, the softmax and their
- * gradients; scores are computed again on the way back. A sequence's work of one key head is one
- * worker's. Threads: as panel.h. */
+ * Owns: the layer program of dense decoders in f32 as the forward pass has it, its attention, activations (the
+ * residual stream of every layer; the rest too where there is room, else computed again), and the gradients of an
+ * adapter's matrices. Weights stay as they are in the file. Knows no losses. Threads: as learn.h says. No allocation
+ * after creation. */
 #ifndef KT_LEARN_PASS_H
 #define KT_LEARN_PASS_H
 
 #include "learn/factors.h"
 #include "learn/panel.h"
+
+/* Attention of whole sequences in f32, forward and back.
+ *
+ * Scores, the soft-cap, the causal and the sliding window's mask, the softmax and their gradients; scores are
+ * computed again on the way back. A sequence's work of one key head is one worker's. Threads: as panel.h. */
 
 /* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]). */
 typedef struct kt__attend {
@@ -29,12 +35,6 @@ void kt__attend_forward(kt__panels *p, const kt__attend *a, float *out);
 /* dq, dk, dv of dout; all are written. */
 void kt__attend_backward(kt__panels *p, const kt__attend *a, const float *dout, float *dq,
                          float *dk, float *dv);
-
-/* The forward pass with what is needed to go back through it, and the way back.
- *
- * The layer program of dense decoders in f32 as the forward pass has it, activations (the residual stream of every
- * layer; the rest too where there is room, else computed again), and the gradients of an adapter's matrices. Weights
- * stay as they are in the file. Knows no losses. Threads: as learn.h says. No allocation after creation. */
 
 typedef struct kt__pass kt__pass;
 

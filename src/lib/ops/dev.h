@@ -1,14 +1,20 @@
-/* What processes that have parts of matrices send each other: columns of rows.
+/* The CPU device's inside.
  *
- * Owns: which columns are whose, and packing: where a token's results are one row they are exchanged in their place, else
- * each process' columns are packed into the device's stage, exchanged and put in their places; and which part of a prompt's
- * rows is computed while another one travels. Used by split_ops.c. */
+ * Owns: the device's fields, the sizes of work items, and the operations as the files of ops/ define them; which
+ * columns processes exchange that have parts of matrices; which positions a query sees. For ops/ alone; threads as
+ * ops/ops.h says. */
 #ifndef KT_OPS_DEV_H
 #define KT_OPS_DEV_H
 
 #include "ops/ops.h"
 
 #include <stdatomic.h>
+
+/* What processes that have parts of matrices send each other: columns of rows.
+ *
+ * Which columns are whose, and packing: where a token's results are one row they are exchanged in their place, else
+ * each process' columns are packed into the device's stage, exchanged and put in their places; and which part of a
+ * prompt's rows is computed while another one travels. Used by split_ops.c. */
 
 /* Columns before each process' own. */
 typedef struct kt__columns {
@@ -37,11 +43,6 @@ void kt__exchange_acts(kt__dev *dev, const kt__columns *c, kt__acts *acts,
 /* Those of slots, whose columns are divided as their experts' rows are. fits: the stage has room for a piece. */
 bool kt__exchange_fits_experts(const kt__dev *dev, const kt__acts *acts);
 void kt__exchange_experts(kt__dev *dev, int unit, const kt__routing *routing, kt__acts *acts);
-
-/* The CPU device's inside.
- *
- * The device's fields, the sizes of work items, and the operations as the files of ops/ define them. For ops/ alone;
- * threads as ops/ops.h says. */
 
 enum {
     KT__SINK_DIM_MAX = 1024,    /* of a head in attention with sinks */

@@ -1,6 +1,7 @@
-/* How the codec files hand their functions to types.c.
+/* What the files of codecs share.
  *
- * Owns: the codec record of a type. Inside the quant room only; no state. */
+ * Owns: the record by which a type's codec is known to types.c, and the encoders of the types with codebooks. Inside
+ * the quant room only; no state. */
 #ifndef KT_QUANT_CODEC_H
 #define KT_QUANT_CODEC_H
 

@@ -1,8 +1,8 @@
 /* The scheduler's operations on a real model.
  *
- * Owns: the batch lists of prompts' batches and of decode steps; turns slices and steps into rows,
- * K/V pages and logits, and hands these to the works they belong to (work.h). With the engine's
- * turn. No allocation after creation (see answer.h for the exception). */
+ * Owns: the batch lists of prompts' batches and of decode steps; turns slices and steps into rows, K/V pages and
+ * logits, and hands these to the works they belong to (work.h); the parts of prompts that the disk cache has
+ * (stored.c). With the engine's turn. No allocation after creation (see answer/answer.h for the exception). */
 #ifndef KT_REQUESTS_RUNNER_H
 #define KT_REQUESTS_RUNNER_H
 

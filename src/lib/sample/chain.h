@@ -1,7 +1,7 @@
 /* What the files of the sampler share.
  *
- * Owns: the candidate set that the steps of a chain cut down, its scratch, and the history.
- * Internal to src/lib/sample; see sample.h for the thread rule. */
+ * Owns: the candidate set that the steps of a chain cut down, its scratch, the choice of the greatest without
+ * sorting, and the history. Internal to src/lib/sample; see sample.h for the thread rule. */
 #ifndef KT_SAMPLE_CHAIN_H
 #define KT_SAMPLE_CHAIN_H
 

@@ -1,12 +1,20 @@
-/* What a chat template writes around a first question.
+/* Lessons: conversations as the samples that learning takes.
  *
- * Owns: these tokens, and finding a question between them. Any thread. */
+ * Owns: a growing list of samples with their tokens; what the chat template makes of a conversation (what it writes
+ * around a question, which tokens are an answer, up to the one that ends it; of a model without a template: the texts
+ * as they are); and what the model itself writes for its lessons: its own answers to questions that it shall answer
+ * as before, and conversations of its own for replay. One thread a lesson; besides others that use the engine, or
+ * driving it where no thread does. */
 #ifndef KT_TUTOR_LESSON_H
 #define KT_TUTOR_LESSON_H
 
 #include "base/buf.h"
 #include "context/types.h"
 #include "learn/sample.h"
+
+/* What a chat template writes around a first question.
+ *
+ * These tokens, and finding a question between them. Any thread. */
 
 /* Ahead of the question, and after it up to the answer; none of a model without a template. */
 typedef struct kt__prompt_frame {
@@ -30,13 +38,6 @@ kt_status kt__frame_prompt(const kt__prompt_frame *frame, const kt_model *model,
                            int32_t **ids, size_t *n, kt_error *err) KT_CHECKED;
 /* Tokens as a text of out[size]; false: it is longer, or no text. */
 bool kt__frame_text(const kt_model *model, const int32_t *ids, size_t n, char *out, size_t size);
-
-/* Lessons: conversations as the samples that learning takes.
- *
- * A growing list of samples with their tokens; what the chat template makes of a conversation (which tokens are an
- * answer, up to the one that ends it; of a model without a template: the texts as they are); and what the model
- * itself writes for its lessons: its own answers to questions that it shall answer as before, and conversations of
- * its own for replay. One thread a lesson; besides others that use the engine, or driving it where no thread does. */
 
 /* Work of the lowest priority next to others on an engine: it waits where the queue is full, and ends when
  * its owner asks it to.

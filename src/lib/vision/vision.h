@@ -1,9 +1,8 @@
-/* The part of a model that sees: an mmproj file.
+/* The part of a model that sees: an mmproj file, the preparation of pictures, and the encoder's forward pass.
  *
- * Owns: its hyper-parameters within bounds, its weights with their shapes checked, and what sets
- * one family of encoders apart from another (families.def). Weights stay in the file, but a
- * projection that has to be turned round. Knows no pictures' files and no requests. Immutable once open; any
- * thread. */
+ * Owns: its hyper-parameters within bounds, its weights with their shapes checked, and what sets one family of
+ * encoders apart from another (families.def). Weights stay in the file, but a projection that has to be turned round.
+ * Knows no pictures' files (view.h has those) and no requests. Immutable once open; any thread. */
 #ifndef KT_VISION_VISION_H
 #define KT_VISION_VISION_H
 
