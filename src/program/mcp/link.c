@@ -19,8 +19,8 @@
 #include "mcp/child.h"
 #include "mcp/rpc.h"
 #include "mcp/versions.h"
-#include "net/address.h"
 #include "net/curl_lib.h"
+#include "net/get.h"
 
 enum { CHUNK_BYTES = 64 << 10, ASIDE_BYTES = 600, LOOK_MS = 100 };
 
