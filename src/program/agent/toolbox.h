@@ -10,7 +10,7 @@
 
 #include "agent/builtin.h"
 #include "base/buf.h"
-#include "mcp/client.h"
+#include "mcp/link.h"
 
 /* Texts of tools: their names for a model, and their results.
  *

@@ -1,4 +1,4 @@
-#include "mcp/child.h"
+#include "mcp/link.h"
 
 #include <errno.h>
 #include <fcntl.h>

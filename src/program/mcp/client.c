@@ -1,4 +1,4 @@
-#include "mcp/client.h"
+#include "mcp/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "mcp/link.h"
 #include "mcp/rpc.h"
-#include "mcp/versions.h"
 
 enum {
     PROBE_MS = 5000,

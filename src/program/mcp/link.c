@@ -16,9 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "mcp/child.h"
 #include "mcp/rpc.h"
-#include "mcp/versions.h"
 #include "net/curl_lib.h"
 #include "net/get.h"
 

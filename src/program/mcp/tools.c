@@ -1,4 +1,4 @@
-#include "mcp/tools.h"
+#include "mcp/server.h"
 
 #include <string.h>
 

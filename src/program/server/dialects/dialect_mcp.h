@@ -6,7 +6,7 @@
 #define KT_DIALECTS_DIALECT_MCP_H
 
 #include "dialects/dialects.h"
-#include "mcp/versions.h"
+#include "mcp/rpc.h"
 
 extern const kt__dialect kt__dialect_mcp, kt__dialect_mcp_lines;
 
