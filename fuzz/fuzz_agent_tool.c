@@ -2,7 +2,6 @@
  * servers, an expression. */
 #include <string.h>
 
-#include "agent/builtin.h"
 #include "agent/toolbox.h"
 #include "mcp/link.h"
 #include "mcp/rpc.h"

@@ -1,4 +1,4 @@
-#include "agent/builtin.h"
+#include "agent/toolbox.h"
 
 #include <ctype.h>
 #include <dirent.h>

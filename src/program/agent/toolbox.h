@@ -1,16 +1,42 @@
 /* All tools that a model may be given: those of servers and those that are built in.
  *
- * Owns: the servers, one client each; the names by which a model knows tools; which of them run at once,
- * which are asked about and which never (patterns); the comparison with what was pinned; and what a
- * result is as text. A result changes nothing of this. One thread. */
+ * Owns: the servers, one client each; the names by which a model knows tools; which of them run at once, which are
+ * asked about and which never (patterns); the comparison with what was pinned; and what a result is as text. A result
+ * changes nothing of this. One thread. */
 #ifndef KT_AGENT_TOOLBOX_H
 #define KT_AGENT_TOOLBOX_H
 
-#include <jansson.h>
-
-#include "agent/builtin.h"
 #include "base/buf.h"
 #include "mcp/link.h"
+
+#include <jansson.h>
+#include <kentang.h>
+
+/* Tools that need no server (builtin.c): a clock, a calculator, files that are only read. None is offered unless it
+ * was asked for. Files are found below one folder, and no link or ".." leads out of it. */
+
+typedef struct kt__builtins {
+    bool clock, calculator;
+    int folder; /* a descriptor of the folder whose files may be read; -1: none */
+} kt__builtins;
+
+/* names: "clock,calculator", or NULL; folder: or NULL. KT_E_ARG: no such tool; KT_E_IO: no folder. */
+kt_status KT_CHECKED kt__builtins_open(const char *names, const char *folder, kt__builtins *out,
+                                       kt_error *err);
+void kt__builtins_close(kt__builtins *builtins);
+/* The tools that are on, as MCP lists them: an array, for json_decref. NULL: no memory. */
+json_t *kt__builtins_list(const kt__builtins *builtins);
+/* Calls one; text: what it answers. false: it failed, and text says why. */
+bool kt__builtins_call(const kt__builtins *builtins, const char *name, const json_t *args,
+                       kt__buf *text);
+
+/* A calculator: the value of an expression.
+ *
+ * Owns: its grammar: numbers, + - * / % ^, brackets, pi, e, and functions. Any thread. */
+
+/* KT_E_FORMAT with the byte where it is no expression; KT_E_LIMIT: too long or too deep. The value may
+ * be infinite or no number, as division by zero is. */
+kt_status KT_CHECKED kt__calc(const char *expression, double *out, kt_error *err);
 
 /* Texts of tools: their names for a model, and their results.
  *

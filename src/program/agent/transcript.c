@@ -1,4 +1,4 @@
-#include "agent/transcript.h"
+#include "agent/loop.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "agent/turn.h"
+#include "agent/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
