@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/batch_job.h"
+#include "cli/batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

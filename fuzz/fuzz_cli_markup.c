@@ -1,7 +1,7 @@
 /* Arbitrary bytes as HTML or an office document's XML: the text is no longer than they are, and has no tag that was whole. */
 #include <stdint.h>
 
-#include "cli/markup.h"
+#include "cli/documents.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

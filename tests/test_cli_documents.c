@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "cli/documents.h"
-#include "cli/markup.h"
 #include "support.h"
 
 static char dir[64], path[128];

@@ -1,4 +1,4 @@
-#include "cli/batch_input.h"
+#include "cli/batch.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "cli/batch_job.h"
+#include "cli/batch.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/batch_output.h"
+#include "cli/batch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cli/batch_share.h"
+#include "cli/batch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/batch_job.h"
 
 enum {
     N_WAITING = 2, /* requests that wait at a process, so that it never does */

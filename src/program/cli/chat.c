@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/chat_commands.h"
 #include "term/cli.h"
 #include "term/terminal.h"
 

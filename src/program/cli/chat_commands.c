@@ -1,4 +1,4 @@
-#include "cli/chat_commands.h"
+#include "cli/chat.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "cli/chat_turn.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
 #include "term/text_file.h"

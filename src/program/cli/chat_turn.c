@@ -1,4 +1,4 @@
-#include "cli/chat_turn.h"
+#include "cli/chat.h"
 
 #include <stdio.h>
 #include <string.h>

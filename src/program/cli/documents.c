@@ -11,8 +11,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "cli/markup.h"
-#include "cli/program_text.h"
 #include "term/text_file.h"
 
 enum { MOST_BYTES = 64 << 20, PASSAGE_BYTES = 1200, MOST_PASSAGES = 1 << 20 };

@@ -5,11 +5,11 @@
 #ifndef KT_CLI_DOCUMENTS_H
 #define KT_CLI_DOCUMENTS_H
 
-#include <kentang.h>
-#include <stdio.h>
-
 #include "base/buf.h"
 #include "term/options.h"
+
+#include <kentang.h>
+#include <stdio.h>
 
 typedef struct kt__passage {
     size_t document; /* of the list of files */
@@ -49,5 +49,23 @@ kt_status kt__documents_choose(kt__documents *documents, int32_t n_tokens, int32
 void kt__documents_write(const kt__documents *documents, const char *question, kt__buf *out);
 /* "report.pdf, pages 3 and 7": where the chosen ones are. */
 void kt__documents_tell(const kt__documents *documents, FILE *to);
+
+/* HTML and the XML of office documents to their text.
+ *
+ * Which elements end a line, which are silent, and characters by name and number. It is no parser of either: what is
+ * damaged gives some text. Pure; any bytes. Any thread. */
+
+/* Appends; look at out->failed. A form feed is where the document itself begins a new page. */
+void kt__markup_text(const char *data, size_t len, kt__buf *out);
+bool kt__markup_is(const char *data, size_t len); /* it begins as HTML does */
+
+/* What another program makes of a file.
+ *
+ * Starting it without a shell, with nothing to read, and taking what it writes on its standard output. One thread. */
+
+/* argv: the program, found in PATH, and its arguments, NULL at the end. package, path: for messages. *code: its exit code.
+ * KT_E_UNSUPPORTED: it is not there, with the package that has it; KT_E_LIMIT: out is full. */
+kt_status kt__program_text(const char *const *argv, const char *package, const char *path,
+                           kt__buf *out, int *code, kt_error *err) KT_CHECKED;
 
 #endif

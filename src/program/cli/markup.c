@@ -1,4 +1,4 @@
-#include "cli/markup.h"
+#include "cli/documents.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/messages.h"
+#include "cli/chat.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "cli/program_text.h"
+#include "cli/documents.h"
 
 #include <errno.h>
 #include <fcntl.h>

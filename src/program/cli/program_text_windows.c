@@ -1,6 +1,6 @@
 /* On Windows no program is asked yet: what it would read is said. */
 #include "base/error.h"
-#include "cli/program_text.h"
+#include "cli/documents.h"
 
 kt_status kt__program_text(const char *const *argv, const char *package, const char *path,
                            kt__buf *out, int *code, kt_error *err) {
