@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "make/lesson_file.h"
+#include "make/learn.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-#include "make/learning_report.h"
+#include "make/learn.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "make/lesson_file.h"
+#include "make/learn.h"
 
 #include <inttypes.h>
 #include <jansson.h>

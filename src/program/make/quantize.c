@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "make/auto_recipe.h"
-#include "make/feedback_source.h"
+#include "make/hessian.h"
 #include "synth/write_options.h"
 #include "term/cli.h"
 #include "term/options.h"
