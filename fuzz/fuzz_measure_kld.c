@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "measure/kld_file.h"
+#include "measure/quality.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "convert/quantize.h"
-#include "measure/advice.h"
+#include "measure/limits.h"
 
 static const char demo[] = KT_SOURCE_DIR "/src/lib/context/demo.gguf";
 

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "measure/choices.h"
-#include "measure/kld_file.h"
 #include "measure/quality.h"
-#include "measure/text_score.h"
 
 enum { VOCAB = 5 };
 static const float base_logits[VOCAB] = {0.5f, 2.0f, -1.0f, 2.0f, -200.0f};

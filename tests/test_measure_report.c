@@ -11,7 +11,7 @@
 
 #include "measure/html.h"
 #include "measure/plot.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 #include "xml_check.h"
 
 static const char hostile[] = "a<script>alert(\"1\")</script>&amp;'\x1b[31m\xff\xc0\x80\xe2\x80\xae"

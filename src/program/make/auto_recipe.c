@@ -11,7 +11,7 @@
 #include "context/types.h"
 #include "convert/planned.h"
 #include "make/calibration.h"
-#include "measure/text_score.h"
+#include "measure/quality.h"
 #include "setup/session.h"
 
 enum { THIRDS = 3, ROLES = KT__TENSOR_VECTOR, GROUPS = ROLES * THIRDS, TEXT_TOKENS = 1024 };

@@ -8,7 +8,7 @@
 #include "context/ctx.h"
 #include "context/model.h"
 #include "host/pages.h"
-#include "measure/text_score.h"
+#include "measure/quality.h"
 #include "quant/quant.h"
 #include "term/cli.h"
 

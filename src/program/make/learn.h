@@ -3,7 +3,7 @@
 #define KT_MAKE_LEARN_H
 
 #include "learn/report.h"
-#include "measure/report_file.h"
+#include "measure/report.h"
 #include "tutor/lesson.h"
 
 /* Files of feedback as lessons.

@@ -6,7 +6,7 @@
 
 #include "measure/html.h"
 #include "measure/quality.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 
 enum { MAX_BARS = 8, TEXT_BYTES = 96, TITLE_BYTES = 300, MAX_POINTS = 100 };
 

@@ -1,4 +1,4 @@
-#include "measure/advice.h"
+#include "measure/limits.h"
 
 #include <stdio.h>
 
@@ -6,7 +6,6 @@
 #include "convert/quantize.h"
 #include "gguf/gguf.h"
 #include "measure/figures.h"
-#include "measure/limits.h"
 
 /* Of the short measurement: writing what is read, and reading it. */
 enum { WRITE_US = 150000, READ_US = 100000 };

@@ -1,7 +1,7 @@
 /* kentang bench: prefill and decode speed, compared with what the machine can do. Internals are included
  * here and in the files next to it: there is no public interface for measuring a machine. */
 #include "measure/bench.h"
-#include "measure/bench_server.h"
+#include "measure/bench_load.h"
 
 #include <stdlib.h>
 #include <string.h>

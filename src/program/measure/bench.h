@@ -9,7 +9,7 @@
 #include <kentang.h>
 
 #include "host/noise.h"
-#include "measure/report_file.h"
+#include "measure/report.h"
 
 enum { KT__BENCH_MAX_RUNS = 100 };
 

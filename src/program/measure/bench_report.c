@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "measure/html.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 
 enum { NAME_BYTES = 256, MAX_SERIES = 64, TEXT_BYTES = 96 };
 

@@ -1,4 +1,4 @@
-#include "measure/bench_server.h"
+#include "measure/bench_load.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,9 +12,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/bench_shot.h"
 #include "measure/figures.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
 #include "term/cli.h"

@@ -1,4 +1,4 @@
-#include "measure/bench_shot.h"
+#include "measure/bench_load.h"
 
 #include <errno.h>
 #include <netdb.h>

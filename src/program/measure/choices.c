@@ -1,4 +1,4 @@
-#include "measure/choices.h"
+#include "measure/quality.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "measure/quality.h"
-#include "measure/text_score.h"
 #include "term/cli.h"
 
 enum { MAX_FILE_BYTES = 256 << 20, MAX_ENDINGS = 26, GROUP_LINES = 6, GROUP_ENDINGS = 4 };

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/judge.h"
+#include "measure/quality.h"
 #include "measure/quality_report.h"
 #include "setup/setting_opts.h"
 #include "term/cli.h"

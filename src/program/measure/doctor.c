@@ -12,11 +12,9 @@
 #include "host/noise.h"
 #include "host/pages.h"
 #include "kernels/dispatch.h"
-#include "measure/advice.h"
 #include "measure/figures.h"
 #include "measure/limits.h"
-#include "measure/machines.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 #include "term/cli.h"
 #include "term/options.h"
 

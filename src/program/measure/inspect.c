@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "gguf/gguf.h"
-#include "measure/advice.h"
+#include "measure/limits.h"
 #include "model/lora.h"
 #include "model/net.h"
 #include "term/cli.h"

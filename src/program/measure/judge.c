@@ -1,4 +1,4 @@
-#include "measure/judge.h"
+#include "measure/quality.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "measure/kld_file.h"
+#include "measure/quality.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "measure/machines.h"
+#include "measure/limits.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "measure/figures.h"
-#include "measure/limits.h"
 #include "ops/speed.h"
 #include "peers/peers.h"
 

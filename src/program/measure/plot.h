@@ -2,7 +2,7 @@
  *
  * Owns: axes with round ticks, lines, points with names, and bars; where names go; what a plot says
  * to who cannot see it. Colours are classes (c0 to c5), which the page's style sheet has
- * (report_file.c); what a colour says, the form of a mark or a dash says as well. Figures that are
+ * (report.c); what a colour says, the form of a mark or a dash says as well. Figures that are
  * no finite numbers are left out, and a plot without any says so. Knows no commands. Any thread;
  * one buffer, one thread. */
 #ifndef KT_MEASURE_PLOT_H

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "measure/html.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 
 enum { MAX_POINTS = 100, TITLE_BYTES = 300, MAX_FILES = KT__PLOT_MAX_SERIES };
 

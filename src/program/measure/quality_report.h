@@ -6,7 +6,7 @@
 #define KT_MEASURE_QUALITY_REPORT_H
 
 #include "measure/quality.h"
-#include "measure/report_file.h"
+#include "measure/report.h"
 
 /* A model that was judged. */
 typedef struct kt__judged_file {

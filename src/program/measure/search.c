@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "measure/advice.h"
+#include "measure/limits.h"
 #include "setup/model_name.h"
 #include "store/hub_search.h"
 #include "term/cli.h"

@@ -1,4 +1,4 @@
-#include "measure/text_score.h"
+#include "measure/quality.h"
 
 #include <stdlib.h>
 #include <unistd.h>

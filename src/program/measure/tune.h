@@ -8,7 +8,7 @@
 
 #include <kentang.h>
 
-#include "measure/report_file.h"
+#include "measure/report.h"
 
 enum { KT__DUEL_MAX = 12, KT__DUEL_ROUNDS = 15 };
 

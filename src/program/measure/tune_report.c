@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "measure/html.h"
-#include "measure/report_page.h"
+#include "measure/report.h"
 #include "measure/tune.h"
 
 enum { NAME_BYTES = 64, TEXT_BYTES = 96, TITLE_BYTES = 300 };

@@ -1,14 +1,18 @@
-/* One request of a load and what came of it: over HTTP, as a line on a Unix socket, or from an
- * engine of this process.
- *
- * Owns: the target, the bytes of requests, connections and the reading of streams. Knows no options
- * and no figures. A target may be used by many threads; a caller and a shot belong to one. */
-#ifndef KT_MEASURE_BENCH_SHOT_H
-#define KT_MEASURE_BENCH_SHOT_H
-
-#include <kentang.h>
+/* Load on an engine or a running server: single requests, and kentang bench --server, which sends many. */
+#ifndef KT_MEASURE_BENCH_LOAD_H
+#define KT_MEASURE_BENCH_LOAD_H
 
 #include "base/buf.h"
+#include "setup/config.h"
+
+#include <kentang.h>
+#include <stdbool.h>
+
+/* One request of a load and what came of it: over HTTP, as a line on a Unix socket, or from an engine of this
+ * process.
+ *
+ * The target, the bytes of requests, connections and the reading of streams. Knows no options and no figures. A
+ * target may be used by many threads; a caller and a shot belong to one. */
 
 typedef struct kt__target {
     char host[256], port[16]; /* of HTTP */
@@ -44,5 +48,13 @@ void kt__caller_open(kt__caller *caller, const kt__target *target);
 void kt__caller_close(kt__caller *caller);
 /* Asks and waits for the end; shot->at_us and the rest of its head are the caller's to set. */
 void kt__caller_ask(kt__caller *caller, kt__shot *shot);
+
+/* kentang bench --server: load on a running server, as from many independent clients.
+ *
+ * The option's command. Requests start at their times whether earlier ones have ended or not (an open loop), and
+ * latencies count from those times, so that a slow server cannot hide its queue. Started by bench.c. */
+
+bool kt__bench_wants_server(int argc, char **argv); /* --server is among the options */
+int kt__bench_server(int argc, char **argv, kt__config *config);
 
 #endif

@@ -1,15 +1,46 @@
-/* A report: plots, tables, and how they came about, as one page of HTML without scripts.
+/* Reports: --report FILE.html, the option, the file and the page.
  *
- * Owns: the page's order and looks (light, dark, print, narrow), its tables, and what it says of the
- * command and the machine. A command calls begin, then plots, then tables, then finish. Nothing
- * fails in between: what went wrong with the buffer shows at the end. One thread. */
-#ifndef KT_MEASURE_REPORT_PAGE_H
-#define KT_MEASURE_REPORT_PAGE_H
+ * Owns: the option of all commands that write reports, the command line as it was typed, whether the file can be
+ * written, its appearance as a whole; and a page's order and looks. One thread. */
+#ifndef KT_MEASURE_REPORT_H
+#define KT_MEASURE_REPORT_H
 
+#include "base/buf.h"
+#include "measure/plot.h"
+#include "term/options.h"
+
+#include <kentang.h>
 #include <stddef.h>
 
-#include "measure/plot.h"
-#include "measure/report_file.h"
+/* --report FILE.html: the option, and the file.
+ *
+ * The option of all commands that write reports, the command line as it was typed, whether the file can be written,
+ * which is asked before anything is measured, and its appearance as a whole. Knows no content (report.h). One
+ * thread. */
+
+typedef struct kt__report_opts {
+    int argc;
+    char **argv;      /* of the command: argv[0] is its name */
+    const char *path; /* NULL: no report */
+} kt__report_opts;
+
+/* Of a command that was called so; without a path yet. */
+kt__report_opts kt__report_opts_of(int argc, char **argv);
+kt__opt_group kt__report_opts_group(kt__report_opts *opts);
+/* The line to type for the same, in a shell's quotes; keys are left out. */
+void kt__report_command(const kt__report_opts *opts, kt__buf *out);
+
+/* KT_OK without a path. KT_E_ARG: no name of a file; KT_E_IO: it cannot be written. */
+kt_status KT_CHECKED kt__report_check(const kt__report_opts *opts, kt_error *err);
+/* The file is as it was, or has all the bytes. */
+kt_status KT_CHECKED kt__report_write(const kt__report_opts *opts, const kt__buf *bytes,
+                                      kt_error *err);
+
+/* A report: plots, tables, and how they came about, as one page of HTML without scripts.
+ *
+ * The page's order and looks (light, dark, print, narrow), its tables, and what it says of the command and the
+ * machine. A command calls begin, then plots, then tables, then finish. Nothing fails in between: what went wrong
+ * with the buffer shows at the end. One thread. */
 
 enum { KT__REPORT_MAX_BYTES = 64 << 20 };
 
