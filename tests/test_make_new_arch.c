@@ -15,7 +15,6 @@
 #include "model/lora.h"
 #include "model/net.h"
 #include "synth/synth.h"
-#include "synth/synth_lora.h"
 
 static char dir[] = "/tmp/kt_new_arch_XXXXXX";
 static char converted[64];

@@ -1,6 +1,5 @@
 /* kentang synth: writes a GGUF file with a real model's geometry and seeded random weights. */
 #include "synth/synth.h"
-#include "synth/synth_lora.h"
 #include "synth/write_options.h"
 
 #include <inttypes.h>

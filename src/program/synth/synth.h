@@ -7,12 +7,13 @@
 #ifndef KT_SYNTH_SYNTH_H
 #define KT_SYNTH_SYNTH_H
 
+#include "gguf/gguf.h"
+#include "quant/quant.h"
+#include "quant/recipe.h"
+
 #include <kentang.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "gguf/gguf.h"
-#include "quant/recipe.h"
 
 /* See synth_presets.def. */
 typedef struct kt__synth_preset {
@@ -125,5 +126,38 @@ typedef struct kt__synth_image {
 kt_status kt__synth_image_make(const kt__synth_plan *plan, int n_threads, kt__synth_image *out,
                                kt_error *err) KT_CHECKED;
 void kt__synth_image_free(kt__synth_image *image); /* also of a zeroed one */
+
+/* Blocks of codebooks and of few levels, drawn code by code.
+ *
+ * Random blocks of the types whose codes are all equally likely (IQ1 to IQ3, TQ, Q1_0, Q2_0, NVFP4). No state; any
+ * thread. */
+
+bool kt__synth_has_codes(kt__type type);
+/* A block of random codes with the scale d; random(state) gives 64 bits. */
+void kt__synth_draw_codes(kt__type type, float d, uint64_t (*random)(void *), void *state,
+                          void *block);
+/* Root mean square of a weight where d = 1. */
+float kt__synth_codes_rms(kt__type type);
+
+/* Synthetic adapters: random matrices of a rank next to every matrix of a model that a kind names, as a GGUF file:
+ * for speed measurements and tests.
+ *
+ * Which matrices a kind has, and the bytes, which depend on the seed, the matrix and the row alone. One thread. */
+
+typedef enum kt__synth_lora_kind {
+    KT__SYNTH_LORA_ALL,   /* every matrix of every layer */
+    KT__SYNTH_LORA_LAST,  /* the last layer's after its keys and values */
+    KT__SYNTH_LORA_HIDDEN /* the final hidden state */
+} kt__synth_lora_kind;
+
+typedef struct kt__synth_lora_params {
+    const char *base; /* the model's file */
+    int rank;
+    kt__synth_lora_kind kind;
+    uint64_t seed;
+} kt__synth_lora_params;
+
+kt_status KT_CHECKED kt__synth_lora_write(const kt__synth_lora_params *params, const char *path,
+                                          kt_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* The weights' bytes: quantised blocks are drawn directly, levels and scales, without an f32
  * original. The levels are bell-shaped around the type's middle, scales vary between groups, and
  * the whole has mean zero and the planned standard deviation. */
-#include "synth/synth_fill.h"
+#include "synth/synth.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "base/math.h"
 #include "quant/blocks.h"
 #include "quant/quant.h"
-#include "synth/synth.h"
 
 /* ---- random numbers: splitmix64 (Steele, Lea, Flood 2014), one stream a row ---- */
 

@@ -1,4 +1,4 @@
-#include "synth/synth_lora.h"
+#include "synth/synth.h"
 
 #include <math.h>
 #include <stdio.h>
