@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "term/markdown.h"
+#include "term/screen.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "term/markdown.h"
 #include "term/safe_text.h"
+#include "term/screen.h"
 
 /* What comes out when text goes in by pieces of `piece` bytes. */
 static char *render(const char *text, size_t len, size_t piece, int width, bool styled) {

@@ -1,6 +1,6 @@
 /* kt_docs FOLDER: writes the manual pages and completions of kentang below FOLDER; kt_docs --coming: docs/COMING.md on
  * standard output. Each command is
- * run with --help; kt__cli_print_help, which the program has from src/program/term/help.c, is here what
+ * run with --help; kt__cli_print_help, which the program has from src/program/term/options.c, is here what
  * takes its tables down. */
 #include "docs.h"
 

@@ -8,8 +8,8 @@
 #include "setup/answer_opts.h"
 #include "setup/session.h"
 #include "term/line_editor.h"
-#include "term/progress.h"
 #include "term/screen.h"
+#include "term/terminal.h"
 
 #include <kentang.h>
 

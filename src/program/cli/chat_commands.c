@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
-#include "term/text_file.h"
 
 enum { MAX_READ_BYTES = 16 << 20 };
 

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "term/text_file.h"
+#include "term/cli.h"
 
 enum { MOST_BYTES = 64 << 20, PASSAGE_BYTES = 1200, MOST_PASSAGES = 1 << 20 };
 

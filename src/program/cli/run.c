@@ -22,10 +22,8 @@
 #include "term/cli.h"
 #include "term/options.h"
 #include "term/profile_report.h"
-#include "term/progress.h"
 #include "term/screen.h"
 #include "term/terminal.h"
-#include "term/text_file.h"
 
 /* ---- what is kept between two runs: a session file ---- */
 

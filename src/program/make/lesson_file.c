@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "term/text_file.h"
+#include "term/cli.h"
 
 enum { MAX_FILE_BYTES = 256 << 20, GROUP_SEED = 0x6c65 /* of conversations' names */ };
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "term/text_file.h"
+#include "term/cli.h"
 
 #define SAMPLING(member) offsetof(kt__sampling_opts, params.sampling.member)
 #define TEXTS(option, other, member, value, text)                             \

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "setup/made.h"
 #include "store/load_in.h"
-#include "term/progress.h"
+#include "term/terminal.h"
 
 extern char **environ;
 

@@ -12,7 +12,6 @@
 #include "host/pool.h"
 #include "term/cli.h"
 #include "term/options.h"
-#include "term/progress.h"
 #include "term/terminal.h"
 
 enum { CHUNK_BYTES = 16 << 20 };

@@ -13,7 +13,7 @@
 #include "convert/write.h"
 #include "quant/recipe.h"
 #include "term/options.h"
-#include "term/progress.h"
+#include "term/terminal.h"
 
 int kt__write_threads(void);
 /* "Title: a b c" in lines of 76 characters; returns the bytes written. */

@@ -1,4 +1,4 @@
-#include "term/markdown.h"
+#include "term/screen.h"
 
 #include <ctype.h>
 #include <string.h>

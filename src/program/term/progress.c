@@ -1,4 +1,4 @@
-#include "term/progress.h"
+#include "term/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "term/terminal.h"
 
 enum { FIRST_MS = 500, EVERY_MS = 200 };
 
