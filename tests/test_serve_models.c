@@ -11,7 +11,7 @@
 
 #include "jobs/job.h"
 #include "serve_reply.h"
-#include "setup/file_watch.h"
+#include "setup/model_file.h"
 
 static char model_path[128];
 

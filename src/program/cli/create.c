@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "setup/made.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "term/cli.h"
 #include "term/options.h"
 

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/launch_programs.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "term/cli.h"
 #include "term/options.h"
 

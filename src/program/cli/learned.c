@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "setup/learn_config.h"
-#include "setup/learn_opts.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
 #include "term/cli.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "term/cli.h"
 #include "term/options.h"
 

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "cli/documents.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "measure/limits.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "store/hub_search.h"
 #include "term/cli.h"
 #include "term/options.h"

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "setup/file_watch.h"
+#include "setup/model_file.h"
 #include "store/load_in.h"
 
 /* ---- the settings ---- */

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "store/load_in.h"
 #include "term/cli.h"
 

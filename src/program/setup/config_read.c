@@ -1,5 +1,5 @@
 /* A configuration from a TOML file, a .env file and the environment. */
-#include "setup/config_read.h"
+#include "setup/config_set.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "setup/config_set.h"
 #include "setup/toml.h"
 
 enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES };

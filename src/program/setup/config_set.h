@@ -6,8 +6,12 @@
 #ifndef KT_SETUP_CONFIG_SET_H
 #define KT_SETUP_CONFIG_SET_H
 
+#include "base/buf.h"
 #include "setup/config.h"
 #include "setup/toml.h"
+
+#include <kentang.h>
+#include <sys/stat.h>
 
 const kt__setting *kt__config_find_key(const char *key); /* NULL: there is none */
 /* Into the configuration's arena; *out is NULL where len is 0. */
@@ -42,5 +46,20 @@ kt_status kt__config_unknown_key(const char *key, const char *from, kt_error *er
 /* "FROM: KEY: expected WHAT, got "GOT""; setting may be NULL. */
 kt_status kt__config_expected(const kt__setting *setting, const char *from, const char *what,
                               const char *got, kt_error *err);
+
+/* Files that an operator writes: configuration, .env, API keys, certificates.
+ *
+ * Opening such a file without ever waiting for it, and reading it whole under a cap. Only regular files are taken: a
+ * pipe could block a reload, and has nothing to say the second time. Knows nothing of what the bytes mean. Any
+ * thread. */
+
+/* out: initialised here with the cap max, to be freed in any case. A byte-order mark of UTF-8 is
+ * left out; UTF-16 and NUL bytes are refused. what: "the keys", for errors. st: or NULL. */
+kt_status KT_CHECKED kt__config_file_read(const char *path, const char *what, size_t max,
+                                          kt__buf *out, struct stat *st, kt_error *err);
+/* Reads chat_template_file, where it is set, into chat_template. */
+kt_status KT_CHECKED kt__config_read_template(kt__config *config, kt_error *err);
+/* Frees text that is secret, after overwriting it. */
+void kt__config_file_forget(kt__buf *text);
 
 #endif

@@ -11,7 +11,6 @@
 #include "setup/config.h"
 #include "setup/config_set.h"
 #include "setup/learn_config.h"
-#include "setup/namespaces.h"
 
 /* ---- life ---- */
 

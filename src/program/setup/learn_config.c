@@ -1,12 +1,114 @@
 #include "setup/learn_config.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/files.h"
+#include "setup/config.h"
 #include "setup/config_set.h"
-#include "setup/namespaces.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- whose feedback is whose ---- */
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+bool kt__namespace_is_name(const char *given) {
+    char allowed[sizeof letters + 3];
+    size_t len = strlen(given);
+    snprintf(allowed, sizeof allowed, "%s.-_", letters);
+    return len >= 1 && len <= 48 && strspn(given, allowed) == len;
+}
+
+static bool is_shared(const kt__config *config, const char *given) {
+    for (size_t i = 0; i < config->learn_namespaces.n; i++) {
+        const char *name = config->learn_namespaces.items[i];
+        if (name && !strcmp(name, given)) return true;
+    }
+    return false;
+}
+
+kt_status kt__namespace_of(const kt__config *config, const char *client, const char *given,
+                           char out[KT__NAMESPACE_BYTES], kt_error *err) {
+    int n;
+    if (given && !kt__namespace_is_name(given))
+        return kt__fail_at(err, KT_E_ARG, "namespace", UINT64_MAX,
+                           "namespace: expected 1 to 48 letters, digits, '.', '-' and '_'");
+    if (!given)
+        n = snprintf(out, KT__NAMESPACE_BYTES, "%s", client);
+    else if (is_shared(config, given))
+        n = snprintf(out, KT__NAMESPACE_BYTES, "@%s", given);
+    else
+        n = snprintf(out, KT__NAMESPACE_BYTES, "%s/%s", client, given);
+    if (n > 0 && n < KT__NAMESPACE_BYTES) return KT_OK;
+    return kt__fail_at(err, KT_E_LIMIT, "namespace", UINT64_MAX,
+                       "namespace: with the client's name it is too long");
+}
+
+/* Letters, digits, '-' and '_' as they are, all else as %XX; false: too long. */
+static bool escape_name(const char *name, char out[KT__NAMESPACE_FOLDER_BYTES]) {
+    size_t n = 0;
+    for (const char *at = name; *at; at++) {
+        bool plain = strchr(letters, *at) || *at == '-' || *at == '_';
+        if (n + 4 > KT__NAMESPACE_FOLDER_BYTES) return false;
+        n += (size_t)snprintf(out + n, KT__NAMESPACE_FOLDER_BYTES - n, plain ? "%c" : "%%%02X",
+                              (unsigned char)*at);
+    }
+    return n > 0;
+}
+
+static kt_status fail_long(kt_error *err) {
+    return kt__fail_at(err, KT_E_LIMIT, "namespace", UINT64_MAX,
+                       "the names of model and namespace are too long for a folder");
+}
+
+kt_status kt__namespace_model_folder(const kt__config *config, const char *model, char *out,
+                                     size_t size, kt_error *err) {
+    char of_model[KT__NAMESPACE_FOLDER_BYTES];
+    if (!config->learn_dir)
+        return kt__fail(err, KT_E_STATE, "learning is off: start the server with --learn");
+    if (!escape_name(model, of_model)) return fail_long(err);
+    int n = snprintf(out, size, "%s/%s", config->learn_dir, of_model);
+    return n > 0 && (size_t)n < size ? KT_OK : fail_long(err);
+}
+
+kt_status kt__namespace_folder(const kt__config *config, const char *model, const char *name,
+                               char *out, size_t size, kt_error *err) {
+    char of_model[4096], of_name[KT__NAMESPACE_FOLDER_BYTES];
+    kt_status status = kt__namespace_model_folder(config, model, of_model, sizeof of_model, err);
+    if (status != KT_OK) return status;
+    if (!escape_name(name, of_name)) return fail_long(err);
+    int n = snprintf(out, size, "%s/%s", of_model, of_name);
+    return n > 0 && (size_t)n < size ? KT_OK : fail_long(err);
+}
+
+/* Folders of the model whose names begin with prefix. */
+static int64_t count_folders(const char *of_model, const char *prefix) {
+    int64_t n = 0;
+    DIR *d = opendir(of_model);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        n += !strncmp(e->d_name, prefix, strlen(prefix));
+    if (d) closedir(d);
+    return n;
+}
+
+kt_status kt__namespace_check_new(const kt__config *config, const char *model, const char *name,
+                                  kt_error *err) {
+    char of_model[4096], of_client[KT__NAMESPACE_BYTES], prefix[KT__NAMESPACE_FOLDER_BYTES];
+    const char *slash = strrchr(name, '/');
+    if (!slash || name[0] == '@') return KT_OK; /* its only one, or the configuration's */
+    KT__STEP(kt__namespace_model_folder(config, model, of_model, sizeof of_model, err));
+    snprintf(of_client, sizeof of_client, "%.*s", (int)(slash + 1 - name), name);
+    if (!escape_name(of_client, prefix)) return fail_long(err);
+    if (count_folders(of_model, prefix) < config->learn_names) return KT_OK;
+    return kt__fail_at(err, KT_E_LIMIT, "namespace", UINT64_MAX,
+                       "namespace: this client has %lld names already, the most that "
+                       "learning.max_names allows: use one of them",
+                       (long long)config->learn_names);
+}
+
+/* ---- settings ---- */
 
 enum { DAY = 24 * 60 };
 
@@ -254,4 +356,99 @@ kt_status kt__note_probe_write(const kt__config *config, const char *name, const
                      (int)r->n_leaked, (int)r->n_others, (int)r->n_same, (int)r->n_same_wrong);
     KT__STEP(kt__files_make_dir(folder, err));
     return kt__files_replace(folder, file_name, line, (size_t)n, err);
+}
+
+/* ---- options ---- */
+
+#define AT(member) offsetof(kt__learn_opts, member)
+
+static const kt__opt table[] = {
+    {.name = "namespace",
+     .kind = KT__OPT_TEXT,
+     .at = AT(name),
+     .arg = "NAME",
+     .help = "whose it is, as GET /v1/adapters shows it (default: yours on the server's socket, "
+             "uid:NUMBER)"},
+};
+
+kt__opt_group kt__learn_opts_group(kt__learn_opts *opts) {
+    return (kt__opt_group){"What was learned", table, KT__COUNT(table), opts};
+}
+
+/* The server's configuration, as far as learning goes. */
+static kt_status read_learning(const kt__config *given, kt__config *c, kt_error *err) {
+    if (given->model) KT__STEP(kt__config_set_model(c, given->model, err));
+    KT__STEP(kt__config_set(c, "learning.enabled", "true", "--learn", err));
+    if (given->learn_dir)
+        KT__STEP(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
+    if (given->learn_notes)
+        KT__STEP(kt__config_set(c, "learning.notes", given->learn_notes, "--set", err));
+    return kt__config_finish(c, err);
+}
+
+static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, kt__config *c,
+                             char *folder, size_t size, kt_error *err) {
+    char own[32];
+    snprintf(own, sizeof own, "uid:%u", (unsigned)getuid());
+    KT__STEP(read_learning(given, c, err));
+    return kt__namespace_folder(c, c->models[0].name, opts->name ? opts->name : own, folder, size,
+                                err);
+}
+
+kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
+                              kt_engine *engine, bool read_only, kt_learner **out, kt_error *err) {
+    char folder[4096];
+    kt__config *c = NULL;
+    kt_status status;
+    *out = NULL;
+    KT__TRY(kt__config_create(&c, err));
+    KT__TRY(find_folder(opts, given, c, folder, sizeof folder, err));
+    const kt_learner_params params = {.dir = folder,
+                                      .max_entries = (uint64_t)c->learn_entries,
+                                      .max_bytes = c->learn_bytes,
+                                      .quality_threshold = kt__learn_plan_of(c).quality_threshold,
+                                      .recall = {.n_max = (int32_t)c->learn_recall},
+                                      .read_only = read_only};
+    if (read_only && access(folder, F_OK) != 0)
+        KT__TRY(kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there"));
+    KT__TRY(kt_learner_open(engine, &params, out, err));
+out:
+    kt__config_free(c);
+    return status;
+}
+
+kt_status kt__learn_opts_notes(const kt__config *given, const kt_model *model, kt__notes_mode *mode,
+                               char *said, size_t size, kt_error *err) {
+    kt__config *c = NULL;
+    kt_probe_result so_far;
+    kt_status status;
+    *mode = KT__NOTES_OUT;
+    KT__TRY(kt__config_create(&c, err));
+    KT__TRY(read_learning(given, c, err));
+    kt__notes_mode set = kt__learn_notes_of(c);
+    if (set != KT__NOTES_AUTO) {
+        *mode = set;
+        snprintf(said, size, "learning.notes is %s", c->learn_notes);
+    } else {
+        kt__note_verdict verdict = kt__note_probe_read(c, c->models[0].name, model, &so_far);
+        bool presumed = kt__note_presumed(model);
+        *mode = kt__notes_mode_of(verdict, presumed);
+        kt__note_verdict_say(verdict, presumed, &so_far, said, size);
+    }
+out:
+    kt__config_free(c);
+    return status;
+}
+
+kt_status kt__learn_opts_probe(const kt__config *given, kt_engine *engine, const kt_model *model,
+                               kt_probe_result *out, kt_error *err) {
+    kt__config *c = NULL;
+    kt_status status;
+    KT__TRY(kt__config_create(&c, err));
+    KT__TRY(read_learning(given, c, err));
+    KT__TRY(kt_notes_probe(engine, out, err));
+    KT__TRY(kt__note_probe_write(c, c->models[0].name, model, out, err));
+out:
+    kt__config_free(c);
+    return status;
 }

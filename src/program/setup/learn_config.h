@@ -1,10 +1,41 @@
-/* The settings of learning's loops, read.
+/* Learning, as it is set: the settings of its loops, whose feedback is whose, and the options of its commands.
  *
- * Owns: presets, and what the words of [learning] mean. No state; any thread. */
+ * Owns: presets and what the words of [learning] mean; the names under which clients learn; which folder a command
+ * means. No state; any thread. */
 #ifndef KT_SETUP_LEARN_CONFIG_H
 #define KT_SETUP_LEARN_CONFIG_H
 
 #include "setup/config.h"
+#include "term/options.h"
+
+#include <kentang.h>
+
+/* Whose feedback is whose.
+ *
+ * The names under which clients learn: a client's own ("key:anna", "uid:1000"), one that it gave a name
+ * ("key:anna/work"), or one that the configuration lets all share ("@team"); and the folder of each. No client can
+ * write the name of another's. Functions of texts; any thread. */
+
+enum { KT__NAMESPACE_BYTES = 128, KT__NAMESPACE_FOLDER_BYTES = 220 };
+
+/* given: as the client wrote it, or NULL. KT_E_ARG: it is no name; KT_E_LIMIT: too long. */
+kt_status KT_CHECKED kt__namespace_of(const kt__config *config, const char *client,
+                                      const char *given, char out[KT__NAMESPACE_BYTES],
+                                      kt_error *err);
+/* DIR/MODEL/NAMESPACE with what a folder's name may hold. */
+kt_status KT_CHECKED kt__namespace_folder(const kt__config *config, const char *model,
+                                          const char *name, char *out, size_t size, kt_error *err);
+/* DIR/MODEL: what all of a model's namespaces share. */
+kt_status KT_CHECKED kt__namespace_model_folder(const kt__config *config, const char *model,
+                                                char *out, size_t size, kt_error *err);
+/* Whether a client may have one name more, where name has no folder yet; KT_E_LIMIT: it has as many as
+ * it may. */
+kt_status KT_CHECKED kt__namespace_check_new(const kt__config *config, const char *model,
+                                             const char *name, kt_error *err);
+/* Letters, digits, '.', '-' and '_', 1 to 48. */
+bool kt__namespace_is_name(const char *given);
+
+/* Settings. */
 
 /* What the settings, else the preset, else the defaults say. */
 typedef struct kt__learn_plan {
@@ -59,6 +90,30 @@ void kt__note_verdict_say(kt__note_verdict verdict, bool presumed, const kt_prob
 /* Of a probe that is whole, or was left off. */
 kt_status KT_CHECKED kt__note_probe_write(const kt__config *config, const char *name,
                                           const kt_model *model, const kt_probe_result *result,
+                                          kt_error *err);
+
+/* Options of commands that learn from feedback, or show what was learned.
+ *
+ * Their table, and which folder they mean: the one that `kentang serve` keeps for this user on its socket. One
+ * thread. */
+
+typedef struct kt__learn_opts {
+    const char *name; /* a namespace as GET /v1/adapters shows it; NULL: this user's */
+} kt__learn_opts;
+
+/* --namespace; --learn and --learn-dir are settings */
+kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
+/* given: what options said of the model and of learning. The learner is closed before the engine. */
+kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
+                                         kt_engine *engine, bool read_only, kt_learner **out,
+                                         kt_error *err);
+/* What becomes of corrections there; said: out[size], why. */
+kt_status KT_CHECKED kt__learn_opts_notes(const kt__config *given, const kt_model *model,
+                                          kt__notes_mode *mode, char *said, size_t size,
+                                          kt_error *err);
+/* Measures whether the model uses notes rightly, and keeps it there. */
+kt_status KT_CHECKED kt__learn_opts_probe(const kt__config *given, kt_engine *engine,
+                                          const kt_model *model, kt_probe_result *out,
                                           kt_error *err);
 
 #endif

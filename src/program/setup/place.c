@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "setup/mmproj.h"
+#include "setup/model_file.h"
 #include "setup/tuned.h"
 
 enum { LIST_BYTES = 4096 };

@@ -11,9 +11,8 @@
 #include "base/json.h"
 #include "setup/command_model.h"
 #include "setup/config.h"
-#include "setup/config_read.h"
 #include "setup/config_set.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "setup/place.h"
 #include "setup/setting_opts.h"
 

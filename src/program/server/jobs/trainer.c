@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "setup/learn_config.h"
-#include "setup/namespaces.h"
 
 enum { QUEUE = 16, QUIET_US = 10000000, PROBE_QUIET_US = 3000000 };
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/config_read.h"
+#include "setup/config_set.h"
 
 /* The name of "name:port" and "[v6]:port"; false: neither. */
 static bool split_host(const char *text, const char **name, size_t *len) {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 
 enum { MAX_NAME = 512 };
 

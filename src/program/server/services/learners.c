@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "setup/learn_config.h"
-#include "setup/namespaces.h"
 
 enum { MOST_IDLE = 32 }; /* learners that stay open, with two descriptors each */
 

@@ -11,7 +11,6 @@
 
 #include "setup/config.h"
 #include "setup/learn_config.h"
-#include "setup/namespaces.h"
 #include "setup/slog.h"
 
 typedef struct kt__learner_table kt__learner_table;

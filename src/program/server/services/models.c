@@ -15,7 +15,7 @@
 #include "services/asked_name.h"
 #include "services/stats_sum.h"
 #include "setup/made.h"
-#include "setup/mmproj.h"
+#include "setup/model_file.h"
 #include "setup/place.h"
 #include "setup/serve_opts.h"
 #include "setup/tuned.h"

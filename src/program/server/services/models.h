@@ -16,7 +16,7 @@
 #include "services/learners.h"
 #include "setup/adapters.h"
 #include "setup/config.h"
-#include "setup/file_watch.h"
+#include "setup/model_file.h"
 #include "setup/slog.h"
 
 typedef struct kt__models kt__models;

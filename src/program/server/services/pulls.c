@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/thread.h"
-#include "setup/model_name.h"
+#include "setup/model_file.h"
 #include "store/hub.h"
 
 struct kt__pulls {

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/config_read.h"
+#include "setup/config_set.h"
 
 enum { BACKLOG = 512 };
 

@@ -1,17 +1,22 @@
-#include "setup/model_name.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "setup/model_file.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "setup/made.h"
+#include "store/file_choice.h"
 #include "store/load_in.h"
 #include "term/terminal.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- names ---- */
 
 extern char **environ;
 
@@ -265,4 +270,46 @@ bool kt__model_name_exists(const char *name) {
                   (!is_path(name) && find_configured(name, NULL, false, &path, &ignored) == KT_OK);
     kt__free(path);
     return exists;
+}
+
+/* ---- the part that sees ---- */
+
+bool kt__mmproj_find(const char *path, char *out, size_t size) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    int folder_len = slash ? (int)(slash - path) : 1;
+    const char *folder = !slash ? "." : folder_len ? path : "/";
+    char name[4096];
+    int n_found = 0;
+    if (!path || kt__name_is_mmproj(path)) return false;
+    if (snprintf(name, sizeof name, "%.*s", folder_len ? folder_len : 1, folder) >=
+        (int)sizeof name)
+        return false;
+    DIR *dir = opendir(name);
+    if (!dir) return false;
+    for (const struct dirent *e = readdir(dir); e && n_found < 2; e = readdir(dir)) {
+        if (!kt__name_is_mmproj(e->d_name)) continue;
+        n_found++;
+        if (snprintf(out, size, "%s/%s", name, e->d_name) >= (int)size) n_found = 2;
+    }
+    closedir(dir);
+    return n_found == 1;
+}
+
+/* ---- changes ---- */
+
+kt__file_stamp kt__file_stamp_of(const char *path) {
+    struct stat st;
+    if (!path || stat(path, &st) != 0) return (kt__file_stamp){0};
+    return (kt__file_stamp){st.st_dev, st.st_ino, st.st_size, st.st_mtim};
+}
+
+kt__file_change kt__file_changed(const char *path, const kt__file_stamp *then) {
+    if (!then->ino) return KT__FILE_SAME;
+    const kt__file_stamp now = kt__file_stamp_of(path);
+    if (!now.ino) return KT__FILE_GONE;
+    if (now.ino != then->ino || now.dev != then->dev) return KT__FILE_REPLACED;
+    if (now.size < then->size) return KT__FILE_TRUNCATED;
+    bool same = now.size == then->size && now.changed.tv_sec == then->changed.tv_sec &&
+                now.changed.tv_nsec == then->changed.tv_nsec;
+    return same ? KT__FILE_SAME : KT__FILE_WRITTEN;
 }
