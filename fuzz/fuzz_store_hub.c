@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "store/hub_search.h"
+#include "store/hub.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kt__offer offer = {0};

@@ -2,7 +2,6 @@
  * a template becomes Jinja's source or a refusal in words. */
 #include <string.h>
 
-#include "store/go_template.h"
 #include "store/modelfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

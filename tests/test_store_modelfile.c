@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "store/go_template.h"
 #include "store/modelfile.h"
 
 static void read_text(kt__modelfile *f, const char *text) {

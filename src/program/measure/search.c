@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "measure/limits.h"
 #include "setup/model_file.h"
-#include "store/hub_search.h"
+#include "store/hub.h"
 #include "term/cli.h"
 #include "term/options.h"
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "store/file_choice.h"
-#include "store/go_template.h"
+#include "store/hub.h"
+#include "store/modelfile.h"
 
 enum { MAX_JINJA = 4 << 20 };
 

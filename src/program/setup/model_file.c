@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "setup/made.h"
-#include "store/file_choice.h"
+#include "store/hub.h"
 #include "store/load_in.h"
 #include "term/terminal.h"
 

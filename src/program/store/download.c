@@ -1,4 +1,4 @@
-#include "store/download.h"
+#include "store/fetch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "store/file_choice.h"
+#include "store/hub.h"
 
 #include <ctype.h>
 #include <stdio.h>

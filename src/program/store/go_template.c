@@ -1,4 +1,4 @@
-#include "store/go_template.h"
+#include "store/modelfile.h"
 
 #include <ctype.h>
 #include <stdio.h>

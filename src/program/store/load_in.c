@@ -23,7 +23,7 @@
 #include "gguf/gguf.h"
 #include "host/filemap.h"
 #include "host/host.h"
-#include "store/file_choice.h"
+#include "store/hub.h"
 #include "store/shelf.h"
 
 enum { MAX_PATH = 4096, HEAD_BYTES = 1 << 20, LOAD_IN_SEED = 0x6c6f6164 };

@@ -7,12 +7,12 @@
 #ifndef KT_STORE_MODELFILE_H
 #define KT_STORE_MODELFILE_H
 
+#include "base/alloc.h"
+#include "base/buf.h"
+
 #include <kentang.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
 
 typedef enum kt__modelfile_kind {
     KT__MODELFILE_FROM,
@@ -60,5 +60,18 @@ kt_status kt__modelfile_inherit(kt__modelfile *file, const kt__modelfile *base,
 /* So that reading it gives the same. */
 void kt__modelfile_write(const kt__modelfile *file, kt__buf *out);
 const char *kt__modelfile_word(kt__modelfile_kind kind); /* "FROM" */
+
+/* Go templates as Ollama's models have them, in the words of Jinja.
+ *
+ * Which actions and functions of text/template are known, and what they are in Jinja. A template of the older kind
+ * (.System, .Prompt, .Response) becomes a loop over the messages that renders it for every turn, the last one up to
+ * .Response; one of the newer kind ranges over .Messages itself. Renders nothing. Any thread. */
+
+enum { KT__GO_TEMPLATE_MAX_BYTES = 256 << 10, KT__GO_TEMPLATE_MAX_DEPTH = 32 };
+
+/* Appends the Jinja source. KT_E_UNSUPPORTED names the action, function or field that is not known;
+ * KT_E_FORMAT: it is no Go template. */
+kt_status kt__go_template_translate(const char *text, size_t len, kt__buf *out,
+                                    kt_error *err) KT_CHECKED;
 
 #endif

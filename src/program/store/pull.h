@@ -8,7 +8,7 @@
 #ifndef KT_STORE_PULL_H
 #define KT_STORE_PULL_H
 
-#include "store/download.h"
+#include "store/fetch.h"
 #include "store/shelf.h"
 
 typedef struct kt__store {
@@ -50,5 +50,16 @@ kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report,
                    kt_error *err) KT_CHECKED;
 /* Bytes of unfinished downloads, and their removal. */
 uint64_t kt__pull_unfinished(const char *dir, bool remove);
+
+/* What the environment tells Hugging Face's own tools, read as they read it.
+ *
+ * HF_ENDPOINT, HF_TOKEN, and the file that their login leaves. They count where nothing of ours (an option,
+ * kentang.toml, KENTANG_HUB, hub-token) was set, and for Hugging Face's hub alone. Any thread. */
+
+/* HF_ENDPOINT; NULL: not set. */
+const char *kt__hf_endpoint(void);
+/* Gives access the token of HF_TOKEN or of HF_TOKEN_PATH, HF_HOME/token, ~/.cache/huggingface/token,
+ * where it has none. No token anywhere is no error. */
+kt_status kt__hf_token(kt__access *access, kt_error *err) KT_CHECKED;
 
 #endif

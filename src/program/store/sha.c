@@ -1,4 +1,4 @@
-#include "store/sha.h"
+#include "store/fetch.h"
 
 #include <stdio.h>
 #include <string.h>

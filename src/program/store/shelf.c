@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "store/file_choice.h"
+#include "store/hub.h"
 
 enum { MAX_PATH = 4096, MAX_DEPTH = 6, MAX_MODELS = 65536 };
 
