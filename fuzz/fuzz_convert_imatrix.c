@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "convert/imatrix.h"
+#include "convert/convert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

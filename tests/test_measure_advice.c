@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-#include "convert/quantize.h"
+#include "convert/convert.h"
 #include "measure/limits.h"
 
 static const char demo[] = KT_SOURCE_DIR "/src/lib/context/demo.gguf";

@@ -1,7 +1,7 @@
-/* Files that are there whole or not at all.
+/* Files that are there whole or not at all, and whether they are still the same.
  *
- * Owns: replacing a file atomically and for good (temporary file, sync, rename, sync of the folder),
- * folders, and removing a tree of two levels. Knows nothing of what is in them. Any thread. */
+ * Owns: replacing a file atomically and for good (temporary file, sync, rename, sync of the folder), folders, and
+ * removing a tree of two levels. Knows nothing of what is in them. Any thread. */
 #ifndef KT_BASE_FILES_H
 #define KT_BASE_FILES_H
 
@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "base/buf.h"
 
@@ -48,5 +50,27 @@ bool kt__fd_read_at(int fd, void *data, size_t n, uint64_t at);
 void kt__sync_folder_of(const char *path);
 /* Both are there, and the same. */
 bool kt__same_file(const char *a, const char *b);
+
+/* Whether a file is still the one that it was: what stat(2) says now is compared with what it said then. */
+
+typedef struct kt__file_stamp {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec changed;
+} kt__file_stamp;
+
+typedef enum kt__file_change {
+    KT__FILE_SAME,
+    KT__FILE_GONE,      /* nothing at its path: what is mapped stays whole */
+    KT__FILE_REPLACED,  /* another file: in the same way */
+    KT__FILE_TRUNCATED, /* pages of the map are gone */
+    KT__FILE_WRITTEN    /* the map shows the new bytes */
+} kt__file_change;
+
+/* path NULL, or nothing there: all zero */
+kt__file_stamp kt__file_stamp_of(const char *path);
+/* then: all zero: KT__FILE_SAME, there is nothing to compare with */
+kt__file_change kt__file_changed(const char *path, const kt__file_stamp *then);
 
 #endif

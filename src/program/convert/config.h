@@ -1,19 +1,30 @@
 /* config.json: what kind of model a folder holds, as checked numbers.
  *
- * Owns: the classes that can be converted (archs.def), the names of their numbers
- * (config_keys.def), what a class means where the file is silent (config_defaults.def), RoPE
- * scaling in the spellings of all transformers versions, and the refusal of what the GGUF
- * architecture cannot express. Knows no tensor. Immutable once read; any thread. */
+ * Owns: the classes that can be converted (archs.def), the names of their numbers (config_keys.def), what a class
+ * means where the file is silent (config_defaults.def), the refusal of what GGUF cannot express, and of weights that
+ * another tool has quantised already; notes to the user on what is converted but not wholly. Hostile as every file of
+ * a folder. Any thread. */
 #ifndef KT_CONVERT_CONFIG_H
 #define KT_CONVERT_CONFIG_H
+
+#include "convert/safetensors.h"
+#include "gguf/gguf.h"
 
 #include <jansson.h>
 #include <kentang.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "convert/notes.h"
-#include "gguf/gguf.h"
+/* Notes: the receiver is the caller's. */
+
+/* Called with one line for the user: something is converted, but not all of it. */
+typedef void kt__convert_note_fn(void *user, const char *line);
+typedef struct kt__convert_notes {
+    kt__convert_note_fn *fn; /* may be NULL */
+    void *user;
+} kt__convert_notes;
+void kt__convert_note(const kt__convert_notes *notes, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* A set of architectures: the KT__HF_NAME of archs.def, joined by |. */
 typedef uint64_t kt__hf_archs;
@@ -192,5 +203,21 @@ void kt__hf_layers_put(const kt__hf_config *config, kt__gguf_writer *w);
 kt_status kt__hf_rope_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 kt_status kt__hf_rope_finish(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_rope_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+/* Weights that another tool has quantised already: refused, by the name that users know.
+ *
+ * The signs by which AWQ, GPTQ, FP8, bitsandbytes and others are told, in config.json and in the names and types of
+ * tensors. Any thread; no state. */
+
+/* config: config.json, or its part for the language model. */
+kt_status kt__prequantised_config(const json_t *config, const char *path, kt_error *err) KT_CHECKED;
+/* Whether it says that the weights are in MXFP4, and nothing else. */
+bool kt__prequantised_mxfp4(const json_t *config);
+/* Whether it says that they are BitNet's; that those are packed; and that they are times their
+ * factors, not divided by them. */
+bool kt__prequantised_bitnet(const json_t *config);
+bool kt__prequantised_bitnet_packed(const json_t *config);
+bool kt__prequantised_bitnet_multiplies(const json_t *config);
+kt_status kt__prequantised_tensors(const kt__folder *folder, kt_error *err) KT_CHECKED;
 
 #endif

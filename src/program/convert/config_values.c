@@ -1,8 +1,11 @@
 /* config.json's values by name, and what a class means where the file is silent. */
-#include <string.h>
+#include "convert/config.h"
 
 #include "base/error.h"
-#include "convert/config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *model_type, *name;
@@ -36,4 +39,14 @@ bool kt__hf_flag(const kt__hf_config *c, const char *name, bool fallback) {
 
 kt_status kt__hf_refuse(const kt__hf_config *c, const char *name, const char *why, kt_error *err) {
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX, "\"%s\": %s", name, why);
+}
+
+void kt__convert_note(const kt__convert_notes *notes, const char *fmt, ...) {
+    char line[512];
+    va_list args;
+    if (!notes || !notes->fn) return;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    notes->fn(notes->user, line);
 }

@@ -1,4 +1,4 @@
-#include "convert/folder.h"
+#include "convert/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>

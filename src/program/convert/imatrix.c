@@ -1,4 +1,4 @@
-#include "convert/imatrix.h"
+#include "convert/convert.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "convert/part_file.h"
+#include "convert/write.h"
 
 #include <errno.h>
 #include <fcntl.h>

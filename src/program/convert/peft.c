@@ -1,4 +1,4 @@
-#include "convert/peft.h"
+#include "convert/convert.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/config.h"
-#include "convert/folder.h"
 #include "convert/json_file.h"
 #include "convert/plan.h"
+#include "convert/safetensors.h"
 #include "host/pages.h"
 
 #define WEIGHTS_NAME "adapter_model.safetensors"

@@ -7,10 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/plan_parts.h"
+#include "convert/config.h"
 #include "convert/planned.h"
-#include "convert/prequantised.h"
-#include "convert/ternary.h"
 
 /* ---- the table ---- */
 

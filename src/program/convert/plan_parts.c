@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "convert/plan_parts.h"
+#include "convert/plan.h"
 #include "convert/planned.h"
 
 /* ---- finding and checking ---- */

@@ -1,4 +1,4 @@
-#include "convert/prequantised.h"
+#include "convert/config.h"
 
 #include <string.h>
 

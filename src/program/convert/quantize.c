@@ -1,4 +1,4 @@
-#include "convert/quantize.h"
+#include "convert/convert.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "convert/convert.h"
 #include "convert/planned.h"
 #include "host/filemap.h"
 

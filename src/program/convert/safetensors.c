@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
-#include "convert/strmap.h"
 
 static const struct {
     const char *name;

@@ -1,4 +1,4 @@
-#include "convert/sentence.h"
+#include "convert/plan.h"
 
 #include <string.h>
 #include <unistd.h>

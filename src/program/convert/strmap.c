@@ -1,4 +1,4 @@
-#include "convert/strmap.h"
+#include "convert/safetensors.h"
 
 #include <assert.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "convert/config.h"
-#include "convert/strmap.h"
+#include "convert/safetensors.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,6 +1,6 @@
 /* WordPiece and unigram vocabularies of tokenizer.json, and what is done to a text before: only what
  * GGUF's keys can say is taken. */
-#include "convert/vocab_pieces.h"
+#include "convert/vocab_reader.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,15 +1,49 @@
 /* A plain reading of tokenizer.json: what it makes of a text, rule by rule.
  *
- * Owns: Hugging Face's rules (added tokens, normaliser, words, and then merges by rank, the best sum of
- * scores, or the longest piece), written to be compared with the tokenizer that reads the GGUF file.
- * It shares with that one only the cut into words of byte-level BPE, whose expressions were compared
- * letter by letter, the character map and Unicode's tables. One user at a time. */
+ * Owns: Hugging Face's rules (added tokens, normaliser, words, and then merges by rank, the best sum of scores, or
+ * the longest piece), written to be compared with the tokenizer that reads the GGUF file. It shares with that one
+ * only the cut into words of byte-level BPE, whose expressions were compared letter by letter, the character map and
+ * Unicode's tables. One user at a time. */
 #ifndef KT_CONVERT_VOCAB_READER_H
 #define KT_CONVERT_VOCAB_READER_H
 
 #include "convert/vocab.h"
-#include "convert/vocab_pieces.h"
+#include "gguf/gguf.h"
 #include "tokenizer/piece_index.h"
+
+#include <jansson.h>
+#include <kentang.h>
+
+/* What a unigram tokenizer.json does to a text before its words are written in pieces.
+ *
+ * The normaliser and the pre-tokenizer as one list of steps, of those that a SentencePiece file can mean; others are
+ * refused. Immutable once read; texts are tokenizer.json's. Any thread. */
+
+typedef enum kt__vocab_step_kind {
+    KT__STEP_CHARSMAP,     /* text: base64 */
+    KT__STEP_STRIP,        /* spaces at the ends of the text: left, right */
+    KT__STEP_JOIN_SPACES,  /* two spaces or more become `text` */
+    KT__STEP_REPLACE,      /* a space becomes U+2581 */
+    KT__STEP_PREPEND,      /* U+2581 before the text */
+    KT__STEP_SPLIT_SPACES, /* words are what lies between spaces */
+    KT__STEP_METASPACE /* spaces to U+2581; one before each word (left); words begin there (right) */
+} kt__vocab_step_kind;
+
+enum { KT__VOCAB_MAX_STEPS = 8 };
+
+typedef struct kt__vocab_step {
+    kt__vocab_step_kind kind;
+    kt__str text;
+    bool left, right;
+} kt__vocab_step;
+
+typedef struct kt__vocab_steps {
+    kt__vocab_step list[KT__VOCAB_MAX_STEPS];
+    size_t n;
+} kt__vocab_steps;
+
+kt_status kt__vocab_steps_read(const json_t *tokenizer, const char *path, kt__vocab_steps *out,
+                               kt_error *err) KT_CHECKED;
 
 typedef struct kt__vocab_reader {
     const kt__vocab *v;

@@ -1,4 +1,4 @@
-#include "convert/weights.h"
+#include "convert/write.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "convert/ternary.h"
+#include "convert/planned.h"
 #include "host/pool.h"
 
 enum {

@@ -7,7 +7,7 @@
 #ifndef KT_MAKE_AUTO_RECIPE_H
 #define KT_MAKE_AUTO_RECIPE_H
 
-#include "convert/quantize.h"
+#include "convert/convert.h"
 
 typedef struct kt__auto_opts {
     const char *model; /* GGUF */

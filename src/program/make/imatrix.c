@@ -1,5 +1,5 @@
 /* kentang imatrix: which columns of a model's matrices matter, for kentang quantize --imatrix. */
-#include "convert/imatrix.h"
+#include "convert/convert.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "context/adapter.h"
-#include "convert/quantize.h"
+#include "convert/convert.h"
 #include "model/lora.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"

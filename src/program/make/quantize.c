@@ -1,5 +1,5 @@
 /* kentang quantize: makes a GGUF file of another type of weights. */
-#include "convert/quantize.h"
+#include "convert/convert.h"
 
 #include <stdio.h>
 #include <string.h>

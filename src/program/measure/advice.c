@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "convert/quantize.h"
+#include "convert/convert.h"
 #include "gguf/gguf.h"
 #include "measure/figures.h"
 

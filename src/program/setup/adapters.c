@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "setup/model_file.h"
 #include "store/load_in.h"
 
 /* ---- the settings ---- */

@@ -1,7 +1,7 @@
 /* The file of a model: from what a person calls a model to the file that is opened.
  *
- * Owns: the one order in which a name is looked up, the same for every command and the server; the file next to it
- * with the part that sees; and whether a file is still the one that was loaded. Any thread. */
+ * Owns: the one order in which a name is looked up, the same for every command and the server, and the file next to it
+ * with the part that sees. Any thread. */
 #ifndef KT_SETUP_MODEL_FILE_H
 #define KT_SETUP_MODEL_FILE_H
 
@@ -11,8 +11,6 @@
 #include <kentang.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
-#include <time.h>
 
 /* A name means, in this order: a file, a name or alias of kentang.toml, a model that lies in the folder of models
  * and, for what begins with hf: or is an address, a hub; then, where that is asked for, its quantised copy. Reads the
@@ -41,27 +39,5 @@ kt_status KT_CHECKED kt__model_name_pull(const kt__store *store, const char *nam
 /* path: the model's, or NULL. The one file in its folder whose name has "mmproj" in it and ends in .gguf; false: there
  * is none, or there are several. */
 bool kt__mmproj_find(const char *path, char *out, size_t size);
-
-/* The comparison of what stat(2) says now with what it said then. Reads no file. */
-
-typedef struct kt__file_stamp {
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec changed;
-} kt__file_stamp;
-
-typedef enum kt__file_change {
-    KT__FILE_SAME,
-    KT__FILE_GONE,      /* nothing at its path: what is mapped stays whole */
-    KT__FILE_REPLACED,  /* another file: in the same way */
-    KT__FILE_TRUNCATED, /* pages of the map are gone */
-    KT__FILE_WRITTEN    /* the map shows the new bytes */
-} kt__file_change;
-
-/* path NULL, or nothing there: all zero */
-kt__file_stamp kt__file_stamp_of(const char *path);
-/* then: all zero: KT__FILE_SAME, there is nothing to compare with */
-kt__file_change kt__file_changed(const char *path, const kt__file_stamp *then);
 
 #endif

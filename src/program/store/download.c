@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "convert/part_file.h"
+#include "convert/write.h"
 
 enum {
     CHUNK_BYTES = 4 << 20,

@@ -460,7 +460,7 @@ kt_status kt__hub_read_listing(const char *text, size_t len, const char *url, kt
 
 /* ---- search ---- */
 
-enum { MAX_ANSWER = 16 << 20 };
+enum { MAX_SEARCH_ANSWER = 16 << 20 };
 
 kt_status kt__hub_read_hits(const char *text, size_t len, const char *url, size_t most,
                             kt__hub_hit *hits, size_t *n, kt_error *err) {
@@ -512,7 +512,7 @@ kt_status kt__hub_search(const kt__access *access, const char *words, size_t mos
     const char *const parts[] = {"/api/models?search=", words, limit, NULL};
     *n = 0;
     kt__buf_init(&url, KT__FETCH_ADDRESS - 1);
-    kt__buf_init(&text, MAX_ANSWER);
+    kt__buf_init(&text, MAX_SEARCH_ANSWER);
     KT__TRY(ask_text(access, parts, &url, &text, err));
     status = kt__hub_read_hits(text.data ? text.data : "", text.len, access->base, most, hits, n,
                                err);
@@ -528,7 +528,7 @@ kt_status kt__hub_files(const kt__access *access, const char *repo, kt__offer *o
     kt_status status;
     *out = (kt__offer){0};
     kt__buf_init(&url, KT__FETCH_ADDRESS - 1);
-    kt__buf_init(&text, MAX_ANSWER);
+    kt__buf_init(&text, MAX_SEARCH_ANSWER);
     KT__TRY(ask_text(access, parts, &url, &text, err));
     status = kt__hub_read_tree(text.data ? text.data : "", text.len, access->base, out, err);
 out:

@@ -18,8 +18,6 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "convert/convert.h"
-#include "convert/peft.h"
-#include "convert/quantize.h"
 #include "gguf/gguf.h"
 #include "host/filemap.h"
 #include "host/host.h"

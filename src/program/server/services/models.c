@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "services/asked_name.h"
 #include "services/stats_sum.h"
