@@ -1,7 +1,8 @@
 /* Files that a prompt is about, as text.
  *
  * Owns: which kinds there are and what reads each (pdftotext for PDF, unzip for docx and odt, both programs of their
- * own), pages, and passages: the parts of documents that answer a question best where not all of them fit. One thread. */
+ * own, markup.c for HTML and the XML of office documents), pages, and passages: the parts of documents that answer a
+ * question best where not all of them fit. One thread. */
 #ifndef KT_CLI_DOCUMENTS_H
 #define KT_CLI_DOCUMENTS_H
 

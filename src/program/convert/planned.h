@@ -1,6 +1,6 @@
 /* A plan as a list of tensors, of which type and made from what, and the bytes after them.
  *
- * Owns: the plan's memory; not which tensors it has (plan.h). */
+ * Owns: the plan's memory, and BitNet's matrices of three values; not which tensors it has (plan.h). */
 #ifndef KT_CONVERT_PLANNED_H
 #define KT_CONVERT_PLANNED_H
 

@@ -1,7 +1,7 @@
 /* One setting of a configuration.
  *
- * Owns: the table of settings, finding one by its key, and giving it a checked value from text or
- * from TOML: ranges, units, a leading ~ in paths. Knows neither files nor what settings say
+ * Owns: the table of settings, finding one by its key, and giving it a checked value from text or from TOML: ranges,
+ * units, a leading ~ in paths; reading an operator's files whole (config_read.c). Does not know what settings say
  * together. `from` is what to blame in errors: "f.toml:3", "--listen". One thread. */
 #ifndef KT_SETUP_CONFIG_SET_H
 #define KT_SETUP_CONFIG_SET_H

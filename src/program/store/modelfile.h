@@ -1,9 +1,9 @@
 /* Modelfiles: models that are made of another one and of settings.
  *
- * Owns: the text in which Ollama writes them (FROM, PARAMETER, TEMPLATE, SYSTEM, ADAPTER, MESSAGE,
- * LICENSE), read and written. In the folder of models such a text, NAME.modelfile, is the model; its
- * FROM names the file whose weights it has. Knows neither what a parameter means nor what a template
- * makes. One modelfile, one thread; constant once read. */
+ * Owns: the text in which Ollama writes them (FROM, PARAMETER, TEMPLATE, SYSTEM, ADAPTER, MESSAGE, LICENSE), read and
+ * written, and Go templates in the words of Jinja (go_template.c). In the folder of models such a text,
+ * NAME.modelfile, is the model; its FROM names the file whose weights it has. Knows neither what a parameter means
+ * nor what a template makes. One modelfile, one thread; constant once read. */
 #ifndef KT_STORE_MODELFILE_H
 #define KT_STORE_MODELFILE_H
 

@@ -1,10 +1,10 @@
 /* Getting a model: from a name to files that are checked and in their place.
  *
- * Owns: where models and unfinished downloads lie, the room on the disk that is asked for before a
- * byte comes, the check of what came (a GGUF set is opened as if it were hostile, a folder's headers
- * are read), and the moment at which files get their names: all at the end, the one that makes them
- * a model last, and never in place of another file. One call at a time for one model (a lock sees to
- * it); otherwise any thread. */
+ * Owns: the settings of Hugging Face's own tools; where models and unfinished downloads lie, the room on the disk
+ * that is asked for before a byte comes, the check of what came (a GGUF set is opened as if it were hostile, a
+ * folder's headers are read), and the moment at which files get their names: all at the end, the one that makes them
+ * a model last, and never in place of another file. One call at a time for one model (a lock sees to it); otherwise
+ * any thread. */
 #ifndef KT_STORE_PULL_H
 #define KT_STORE_PULL_H
 

@@ -1,9 +1,9 @@
 /* Synthetic models: a real model's geometry with seeded random weights.
  *
- * Owns: the presets, the plan (which tensors, of which type and
- * statistics) and the bytes of any row of a planned tensor. The plan is apart from writing, so that
- * the same model can be a file (synth) or live in memory (bench: synth_image.c). Does not compute
- * with the weights. A plan is immutable once made; kt__synth_fill may be called from any thread. */
+ * Owns: the presets, the plan (which tensors, of which type and statistics) and the bytes of any row of a planned
+ * tensor; adapters of random matrices (synth_lora.c). The plan is apart from writing, so that the same model can be a
+ * file (synth) or live in memory (bench: synth_image.c). Does not compute with the weights. A plan is immutable once
+ * made; kt__synth_fill may be called from any thread. */
 #ifndef KT_SYNTH_SYNTH_H
 #define KT_SYNTH_SYNTH_H
 

@@ -1,10 +1,9 @@
 /* The kentang program: what its subcommands share.
  *
- * Owns: the list of subcommands (commands.def), error output, exit codes, and reading lines.
- * Commands include kentang.h and base only (exceptions: inspect, synth, doctor, bench, tune). A
- * subcommand is one file with one function int kt__cmd_NAME(int argc, char **argv) (argv[0] is the
- * subcommand) that returns the exit code, and one row in commands.def. Answers go to stdout,
- * everything else to stderr. One thread. */
+ * Owns: the list of subcommands (commands.def), error output, exit codes, reading lines, and files of text that a
+ * person names. Commands include kentang.h and base only (exceptions: inspect, synth, doctor, bench, tune). A
+ * subcommand is one file with one function int kt__cmd_NAME(int argc, char **argv) (argv[0] is the subcommand) that
+ * returns the exit code, and one row in commands.def. Answers go to stdout, everything else to stderr. One thread. */
 #ifndef KT_TERM_CLI_H
 #define KT_TERM_CLI_H
 

@@ -1,8 +1,8 @@
 /* The terminal that a person talks through.
  *
- * Owns: its character set, width and whether it shows styles; the keyboard's mode while an answer
- * comes, and putting that back when the process is stopped or ended. State is the process's, as a
- * terminal is: signal handlers put it back. One thread. */
+ * Owns: its character set, width and whether it shows styles; the keyboard's mode while an answer comes, and putting
+ * that back when the process is stopped or ended; a sign of life while a long prompt is read (progress.c). State is
+ * the process's, as a terminal is: signal handlers put it back. One thread. */
 #ifndef KT_TERM_TERMINAL_H
 #define KT_TERM_TERMINAL_H
 
