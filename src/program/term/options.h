@@ -94,7 +94,7 @@ typedef struct kt__syntax {
  * words, pointing into argv. */
 int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **words,
                   size_t *n_words);
-void kt__cli_print_help(const kt__syntax *syntax); /* in options.c */
+void kt__cli_print_help(const kt__syntax *syntax); /* in help.c */
 static inline bool kt__opt_takes_value(const kt__opt *opt) {
     return opt->kind != KT__OPT_ON && opt->kind != KT__OPT_OFF;
 }
