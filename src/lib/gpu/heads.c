@@ -8,7 +8,7 @@
 #include "base/geometry.h"
 #include "gpu/pass.h"
 #include "kv/slabs.h"
-#include "ops/attention.h"
+#include "ops/dev.h"
 
 enum { HEAD_DIM_MAX = 1024, SPLITS_MAX = 1024 };
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "setup/config_read.h"
 #include "setup/config_set.h"
 
 enum { MAX_FILE_BYTES = 4 << 20 };

@@ -17,8 +17,8 @@
 #include <direct.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <io.h>
+#include <limits.h>
 #include <process.h>
 #include <pthread.h>
 #include <sched.h>
