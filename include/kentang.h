@@ -281,6 +281,15 @@ typedef struct kt_model_params {
     /* NULL, or the part of the model that sees: its mmproj file, a GGUF file, too. KT_E_UNSUPPORTED: an encoder
      * that this library does not have; KT_E_ARG: it belongs to another model. Read by kt_model_open only. */
     const char *mmproj;
+
+    /* 0: the processor computes. N: the last N layers are computed by a graphics processor, through Vulkan, and
+     * the product with the head where N is more than there are; -1: as many as it has memory for. Answers have
+     * the same bytes. Layers with experts or recurrent parts, encoders, and weights of some types stay on the
+     * processor, and so does everything where there is no device, or it fails: the log says so. KT_E_ARG: no
+     * device has that name; KT_E_UNSUPPORTED: with exact or blas, or in a job of several processes. */
+    int32_t n_gpu_layers;
+    const char *device;      /* its number, or a part of its name; NULL: the best that is no software */
+    const char *device_test; /* NULL, or a file that says which devices have passed their test */
 } kt_model_params;
 
 /* What a text's embedding is made of. */

@@ -24,7 +24,7 @@ class kt_model_params(ctypes.Structure):
                 ("yarn_ext_factor", c_float), ("yarn_attn_factor", c_float), ("yarn_beta_fast", c_float),
                 ("yarn_beta_slow", c_float), ("yarn_orig_ctx", c_int32),
                 ("chat_template", c_char_p), ("chat_fallback", c_bool),
-                ("mmproj", c_char_p)]
+                ("mmproj", c_char_p), ("n_gpu_layers", c_int32), ("device", c_char_p), ("device_test", c_char_p)]
 
 
 class kt_model_info(ctypes.Structure):

@@ -192,6 +192,34 @@ static kt_status open_blas(kt_model *model, kt_error *err) {
     return KT_OK;
 }
 
+static kt_status check_gpu(const kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    if (p->exact || p->blas)
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "a graphics processor computes neither with exact nor with blas");
+    if (kt__ctx_split(model->ctx))
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "several processes and a graphics processor exclude each other");
+    return KT_OK;
+}
+
+/* Without a device that can be used all is computed by the processor. */
+static kt_status open_gpu(kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    kt_error why;
+    if (p->n_gpu_layers == 0 || !model->net) return KT_OK;
+    KT__STEP(check_gpu(model, err));
+    kt_status status = kt__gpu_open(p->device, p->device_test, NULL, &model->gpu, &why);
+    if (status == KT_OK)
+        status = kt__device_layers_place(model->net, model->gpu, p->n_gpu_layers, &model->ctx->log,
+                                         &model->device, &why);
+    if (status == KT_E_ARG) return kt__fail(err, status, "%s", why.message);
+    if (status != KT_OK)
+        kt__log_line(&model->ctx->log, KT_LOG_WARN, "the processor computes all layers: %s",
+                     why.message);
+    return KT_OK;
+}
+
 /* As they are needed, from a file that need not be in memory as a whole. */
 static bool can_read_experts(const kt_model *model) {
     const kt_model_params *p = &model->params;
@@ -256,6 +284,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     }
     KT__TRY(load_strings(model, path, err));
     KT__TRY(open_vision(model, err));
+    KT__TRY(open_gpu(model, err));
     fill_info(model);
     *out = model;
     model = NULL;
@@ -317,6 +346,8 @@ void kt_model_close(kt_model *model) {
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
     kt__expert_store_destroy(model->experts);
+    kt__device_layers_free(model->device);
+    kt__gpu_close(model->gpu);
     kt__net_free(model->net);
     kt__blas_close(model->blas);
     kt__vision_close(model->vision);

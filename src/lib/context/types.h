@@ -18,6 +18,7 @@
 #include "host/host.h"
 #include "host/pool.h"
 #include "kv/prefix.h"
+#include "model/device_layers.h"
 #include "model/expert_store.h"
 #include "model/forward.h"
 #include "peers/message.h"
@@ -67,6 +68,8 @@ struct kt_model {
     kt__vision *vision;        /* NULL: it sees nothing */
     uint8_t vision_id[32];     /* of its file */
     kt__blas *blas;            /* NULL: not asked for */
+    kt__gpu *gpu;              /* NULL: not asked for, or there is none */
+    kt__device_layers *device; /* that it computes; NULL: none */
     kt__tokenizer *tok;        /* NULL: the file has no vocabulary */
     kt__chat_template *chat;   /* NULL: no template, or chat_error says why it is unusable */
     kt_error chat_error;
@@ -116,6 +119,7 @@ struct kt_engine {
     int step_rows;     /* it takes */
     struct kt__speculator *speculator;
     kt__kv *kv;
+    kt__gpu_set *gpu_kv; /* its memory, where a graphics processor computes layers */
     kt__prefix *prefix;
     struct kt__runner *runner;
     struct kt__sched *sched; /* over runner */

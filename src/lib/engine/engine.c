@@ -27,6 +27,22 @@ static kt__sched_params sched_params(const kt_engine *engine, const kt__plan *pl
     };
 }
 
+/* Where a device does not take it, the processor reads and writes it, and computes these layers. */
+static void share_kv(kt_engine *engine) {
+    kt__kv_stretch memory[KT__KV_MEMORY];
+    kt__device_layers *d = engine->model->device;
+    kt_error err;
+    if (!d) return;
+    kt__kv_get_memory(engine->kv, memory);
+    kt_status status = kt__gpu_set_create(d->gpu, &engine->gpu_kv, &err);
+    for (int i = 0; status == KT_OK && i < KT__KV_MEMORY; i++)
+        if (memory[i].bytes)
+            status = kt__gpu_set_share(engine->gpu_kv, memory[i].data, memory[i].bytes, &err);
+    if (status != KT_OK)
+        kt__log_line(&engine->model->ctx->log, KT_LOG_WARN,
+                     "attention is computed by the processor: %s", err.message);
+}
+
 static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
     kt_status status;
     const kt_model *model = engine->model;
@@ -43,11 +59,14 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     room.n_local = plan->n_local;
     KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
+    share_kv(engine);
     if (engine->divided) kt__kv_set_copied(engine->kv, kt__batch_tell_copy, engine);
+    fwd.device_kv = engine->gpu_kv;
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     kt__fwd_params step = kt__plan_step_fwd(model, p);
     step.split = fwd.split;
+    step.device_kv = engine->gpu_kv;
     engine->step_rows = step.n_tok_max;
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
                            &engine->step_fwd, err));
@@ -158,6 +177,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__speculator_destroy(engine->speculator);
     kt__fwd_destroy(engine->step_fwd);
     kt__fwd_destroy(engine->fwd);
+    kt__gpu_set_destroy(engine->gpu_kv);
     kt__kv_destroy(engine->kv);
     kt__sampler_scratch_free(engine->scratch);
     kt__free(engine->masked);

@@ -1,13 +1,13 @@
 /* The table of operations of a device: each is recorded where it reaches all operands, else done by
  * the processor after what was recorded. */
-#include "gpu/pass.h"
+#include "gpu/heads.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { PARTS_BYTES = 32 << 20, GROUP = 64, GROUPS_MAX = 65535 };
+enum { PARTS_BYTES = 32 << 20 };
 
 /* ---- life ---- */
 
@@ -69,36 +69,11 @@ bool kt__gpu_finish(kt__gpu_pass *pass) {
     return done && !bad;
 }
 
-kt__gpu_pass *kt__gpu_leave(const kt__dev *dev) {
+/* What was recorded is done, and the processor continues. */
+static kt__gpu_pass *leave_device(const kt__dev *dev) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
     (void)kt__gpu_tape_run(&pass->tape); /* kt__gpu_finish tells */
     return pass;
-}
-
-/* ---- where things are ---- */
-
-uint64_t kt__gpu_at(const kt__gpu_pass *pass, const void *host, size_t bytes) {
-    for (int i = 0; host && i < pass->n_set; i++) {
-        uint64_t at = kt__gpu_set_find(pass->sets[i], host, bytes);
-        if (at) return at;
-    }
-    return 0;
-}
-
-bool kt__gpu_find(const kt__gpu_pass *pass, const void *host, size_t bytes, uint64_t *out) {
-    *out = host ? kt__gpu_at(pass, host, bytes) : 0;
-    return !host || *out;
-}
-
-bool kt__gpu_find_acts(const kt__gpu_pass *pass, const kt__acts *acts, int n_tok,
-                       uint64_t at[KT__ACT_COUNT]) {
-    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        at[kind] = 0;
-        if (!(acts->kinds >> kind & 1)) continue;
-        at[kind] = kt__gpu_at(pass, acts->data[kind], (size_t)n_tok * acts->layout[kind].row_bytes);
-        if (!at[kind]) return false;
-    }
-    return true;
 }
 
 static bool find_rows(const kt__gpu_pass *pass, const float *x, int n_tok, int n, uint64_t *at) {
@@ -106,78 +81,14 @@ static bool find_rows(const kt__gpu_pass *pass, const float *x, int n_tok, int n
     return *at;
 }
 
-/* Nothing is recorded for many more groups than every device takes, or in a job of processes. */
-static bool may_record(const kt__gpu_pass *pass, int64_t n_tok, int64_t n) {
-    return !pass->split && !kt__gpu_is_lost(pass->tape.gpu) && n_tok > 0 && n_tok <= GROUPS_MAX &&
-           n <= (int64_t)GROUPS_MAX * GROUP;
-}
-
-static uint32_t groups_of(int64_t n) {
-    return (uint32_t)((n + GROUP - 1) / GROUP);
-}
-
 /* ---- products ---- */
-
-typedef struct product_kind {
-    bool takes;
-    kt__gpu_shader shader;
-    int kind, tokens; /* of an invocation */
-} product_kind;
-
-static product_kind product_of(kt__type type) {
-    static const product_kind kinds[KT__TYPE_COUNT] = {
-        [KT__TYPE_Q4_K] = {true, KT__SHADER_mm_q256, 0, 4},
-        [KT__TYPE_Q5_K] = {true, KT__SHADER_mm_q256, 1, 4},
-        [KT__TYPE_Q6_K] = {true, KT__SHADER_mm_q256, 2, 4},
-        [KT__TYPE_Q2_K] = {true, KT__SHADER_mm_q256, 3, 4},
-        [KT__TYPE_Q3_K] = {true, KT__SHADER_mm_q256, 4, 4},
-        [KT__TYPE_Q4_0] = {true, KT__SHADER_mm_q32, 0, 4},
-        [KT__TYPE_Q4_1] = {true, KT__SHADER_mm_q32, 1, 4},
-        [KT__TYPE_Q5_0] = {true, KT__SHADER_mm_q32, 2, 4},
-        [KT__TYPE_Q5_1] = {true, KT__SHADER_mm_q32, 3, 4},
-        [KT__TYPE_Q8_0] = {true, KT__SHADER_mm_q32, 4, 4},
-        [KT__TYPE_IQ4_NL] = {true, KT__SHADER_mm_q32, 5, 4},
-        [KT__TYPE_F32] = {true, KT__SHADER_mm_float, 0, 1},
-        [KT__TYPE_F16] = {true, KT__SHADER_mm_float, 1, 1},
-        [KT__TYPE_BF16] = {true, KT__SHADER_mm_float, 2, 1},
-    };
-    return kinds[type];
-}
-
-bool kt__gpu_takes(kt__type type) {
-    return product_of(type).takes;
-}
-
-bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at) {
-    size_t bytes = (size_t)w->n_row * w->row_bytes;
-    *at = 0;
-    if (!kt__gpu_takes(w->type) || bytes > UINT32_MAX - 4096 || w->n_row > GROUPS_MAX * GROUP)
-        return false;
-    *at = kt__gpu_at(pass, w->data, bytes);
-    return *at;
-}
-
-void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
-    product_kind how = product_of(p->w->type);
-    kt__act_kind kind = kt__type_get(p->w->type)->act;
-    const kt__act_layout *layout = &p->from->layout[kind];
-    uint32_t n_tok = (uint32_t)p->from->n_tok;
-    const kt__gpu_args args = {
-        .at = {p->weights & ~(uint64_t)3, p->acts[kind], p->out, p->bias, p->residual},
-        .n = {(uint32_t)(p->weights & 3), (uint32_t)p->w->row_bytes, (uint32_t)p->w->n_row,
-              (uint32_t)p->w->n_col, (uint32_t)layout->row_bytes, (uint32_t)layout->d,
-              (uint32_t)(kind == KT__ACT_Q256 ? layout->s16 : layout->s32), (uint32_t)p->ld_out,
-              (uint32_t)p->ld_residual, (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u), n_tok}};
-    kt__gpu_tape_put(&pass->tape, how.shader, how.kind, &args, groups_of(p->w->n_row),
-                     (n_tok + (uint32_t)how.tokens - 1) / (uint32_t)how.tokens, 1);
-    pass->tape.work += (uint64_t)p->w->n_row * (uint64_t)p->w->n_col * n_tok;
-}
 
 static bool put_matmul(kt__gpu_pass *pass, const kt__weight *w, const kt__acts *acts,
                        const float *bias, const float *residual, float *out, size_t ld_out) {
     size_t bytes = ((size_t)(acts->n_tok - 1) * ld_out + (size_t)w->n_row) * sizeof *out;
     kt__gpu_product p = {.w = w, .from = acts, .ld_out = ld_out, .ld_residual = ld_out};
-    if (!may_record(pass, acts->n_tok, w->n_row) || !kt__gpu_find_weight(pass, w, &p.weights) ||
+    if (!kt__gpu_may_record(pass, acts->n_tok, w->n_row) ||
+        !kt__gpu_find_weight(pass, w, &p.weights) ||
         !kt__gpu_find_acts(pass, acts, acts->n_tok, p.acts) ||
         !kt__gpu_find(pass, bias, (size_t)w->n_row * sizeof *bias, &p.bias) ||
         !kt__gpu_find(pass, residual, bytes, &p.residual) ||
@@ -192,30 +103,16 @@ static void gpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, 
                        const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                        float *out, size_t ld_out) {
     if (!lora && put_matmul(kt__gpu_pass_of(dev), w, acts, bias, residual, out, ld_out)) return;
-    kt__gpu_leave(dev)->cpu_ops->matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
+    leave_device(dev)->cpu_ops->matmul(dev, w, acts, bias, residual, lora, site, out, ld_out);
 }
 
 /* ---- activations and norms ---- */
-
-void kt__gpu_put_quantise(kt__gpu_pass *pass, uint64_t x, const kt__acts *acts, int n_tok,
-                          const uint64_t at[KT__ACT_COUNT]) {
-    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        const kt__act_layout *layout = &acts->layout[kind];
-        if (!(acts->kinds >> kind & 1)) continue;
-        const kt__gpu_args args = {.at = {x, at[kind]},
-                                   .n = {(uint32_t)acts->n_col, (uint32_t)layout->row_bytes,
-                                         (uint32_t)layout->d, (uint32_t)layout->s16,
-                                         (uint32_t)layout->s32}};
-        kt__gpu_tape_put(&pass->tape, KT__SHADER_quantise, kind, &args,
-                         ((uint32_t)acts->n_col + 255) / 256, (uint32_t)n_tok, 1);
-    }
-}
 
 static bool gpu_put_norm(kt__gpu_pass *pass, const float *x, const float *w, float eps, int n_tok,
                          int n, uint64_t out, bool adds) {
     uint64_t rows, weights;
     uint32_t bits;
-    if (!may_record(pass, n_tok, n) || !find_rows(pass, x, n_tok, n, &rows) ||
+    if (!kt__gpu_may_record(pass, n_tok, n) || !find_rows(pass, x, n_tok, n, &rows) ||
         !kt__gpu_find(pass, w, (size_t)n * sizeof *w, &weights))
         return false;
     memcpy(&bits, &eps, sizeof bits);
@@ -232,7 +129,7 @@ static bool gpu_norm(kt__dev *dev, const float *x, const float *w, float eps, in
     uint64_t at[KT__ACT_COUNT], rows = pass->rows[0].address;
     if (!kt__gpu_find_acts(pass, acts, n_tok, at) ||
         !gpu_put_norm(pass, x, w, eps, n_tok, acts->n_col, rows, false))
-        return kt__gpu_leave(dev)->cpu_ops->norm(dev, x, w, eps, n_tok, acts);
+        return leave_device(dev)->cpu_ops->norm(dev, x, w, eps, n_tok, acts);
     acts->n_tok = n_tok;
     kt__gpu_put_quantise(pass, rows, acts, n_tok, at);
     return true;
@@ -241,9 +138,10 @@ static bool gpu_norm(kt__dev *dev, const float *x, const float *w, float eps, in
 static void gpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
     uint64_t at[KT__ACT_COUNT], rows;
-    if (!may_record(pass, n_tok, acts->n_col) || !kt__gpu_find_acts(pass, acts, n_tok, at) ||
+    if (!kt__gpu_may_record(pass, n_tok, acts->n_col) ||
+        !kt__gpu_find_acts(pass, acts, n_tok, at) ||
         !find_rows(pass, x, n_tok, acts->n_col, &rows)) {
-        kt__gpu_leave(dev)->cpu_ops->quantize(dev, x, n_tok, acts);
+        leave_device(dev)->cpu_ops->quantize(dev, x, n_tok, acts);
         return;
     }
     acts->n_tok = n_tok;
@@ -257,7 +155,7 @@ static bool gpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps
     uint64_t to;
     if (find_rows(pass, out, n_tok, n, &to) && gpu_put_norm(pass, x, w, eps, n_tok, n, to, false))
         return true;
-    return kt__gpu_leave(dev)->cpu_ops->norm_f32(dev, x, w, eps, n_tok, n, out);
+    return leave_device(dev)->cpu_ops->norm_f32(dev, x, w, eps, n_tok, n, out);
 }
 
 static bool gpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
@@ -266,7 +164,7 @@ static bool gpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps
     uint64_t to;
     if (find_rows(pass, io, n_tok, n, &to) && gpu_put_norm(pass, x, w, eps, n_tok, n, to, true))
         return true;
-    return kt__gpu_leave(dev)->cpu_ops->norm_add(dev, x, w, eps, n_tok, n, io);
+    return leave_device(dev)->cpu_ops->norm_add(dev, x, w, eps, n_tok, n, io);
 }
 
 /* ---- element by element ---- */
@@ -288,7 +186,7 @@ static void put_element(kt__gpu_pass *pass, const element *e) {
         .at = {e->x, e->y, e->factors},
         .n = {(uint32_t)e->n, (uint32_t)e->ld_x, (uint32_t)e->ld_y, e->factors != 0, bits}};
     kt__gpu_tape_ready(&pass->tape);
-    kt__gpu_tape_put(&pass->tape, KT__SHADER_element, e->kind, &args, groups_of(e->n),
+    kt__gpu_tape_put(&pass->tape, KT__SHADER_element, e->kind, &args, kt__gpu_groups(e->n),
                      (uint32_t)e->n_tok, 1);
 }
 
@@ -296,7 +194,7 @@ static void put_element(kt__gpu_pass *pass, const element *e) {
 static bool put_elements(kt__gpu_pass *pass, element e, const float *x, const float *y) {
     size_t x_bytes = ((size_t)(e.n_tok - 1) * e.ld_x + (size_t)e.n) * sizeof *x;
     size_t y_bytes = ((size_t)(e.n_tok - 1) * e.ld_y + (size_t)e.n) * sizeof *y;
-    if (!may_record(pass, e.n_tok, e.n) || !kt__gpu_find(pass, x, x_bytes, &e.x) ||
+    if (!kt__gpu_may_record(pass, e.n_tok, e.n) || !kt__gpu_find(pass, x, x_bytes, &e.x) ||
         !kt__gpu_find(pass, y, y_bytes, &e.y))
         return false;
     put_element(pass, &e);
@@ -312,41 +210,41 @@ static void gpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, floa
     const element e = {
         .kind = ELEMENT_ADD, .n_tok = n_tok, .n = n, .ld_x = (size_t)n, .ld_y = (size_t)ld};
     if (put_elements(kt__gpu_pass_of(dev), e, io, y)) return;
-    kt__gpu_leave(dev)->cpu_ops->add(dev, y, ld, n_tok, n, io);
+    leave_device(dev)->cpu_ops->add(dev, y, ld, n_tok, n, io);
 }
 
 static void gpu_gelu(kt__dev *dev, float *x, int64_t n) {
     if (put_elements(kt__gpu_pass_of(dev), one_row(KT__GLU_GELU_ALONE, n, 0), x, NULL)) return;
-    kt__gpu_leave(dev)->cpu_ops->gelu(dev, x, n);
+    leave_device(dev)->cpu_ops->gelu(dev, x, n);
 }
 
 static void gpu_relu2(kt__dev *dev, float *x, int64_t n) {
     if (put_elements(kt__gpu_pass_of(dev), one_row(KT__GLU_RELU2, n, 0), x, NULL)) return;
-    kt__gpu_leave(dev)->cpu_ops->relu2(dev, x, n);
+    leave_device(dev)->cpu_ops->relu2(dev, x, n);
 }
 
 static void gpu_scale(kt__dev *dev, float *x, int64_t n, float factor) {
     if (put_elements(kt__gpu_pass_of(dev), one_row(ELEMENT_SCALE, n, factor), x, NULL)) return;
-    kt__gpu_leave(dev)->cpu_ops->scale(dev, x, n, factor);
+    leave_device(dev)->cpu_ops->scale(dev, x, n, factor);
 }
 
 static void gpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
     if (put_elements(kt__gpu_pass_of(dev), one_row(ELEMENT_SOFTCAP, n, cap), x, NULL)) return;
-    kt__gpu_leave(dev)->cpu_ops->softcap(dev, x, n, cap);
+    leave_device(dev)->cpu_ops->softcap(dev, x, n, cap);
 }
 
 static void gpu_mul(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,
                     size_t ld_io) {
     const element e = {.kind = ELEMENT_MUL, .n_tok = n_tok, .n = n, .ld_x = ld_io, .ld_y = ld_y};
     if (put_elements(kt__gpu_pass_of(dev), e, io, y)) return;
-    kt__gpu_leave(dev)->cpu_ops->mul(dev, y, ld_y, n_tok, n, io, ld_io);
+    leave_device(dev)->cpu_ops->mul(dev, y, ld_y, n_tok, n, io, ld_io);
 }
 
 static void gpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, float *io) {
     const element e = {
         .kind = ELEMENT_SIGMOID, .n_tok = n_tok, .n = n, .ld_x = (size_t)n, .ld_y = (size_t)n};
     if (put_elements(kt__gpu_pass_of(dev), e, io, gate)) return;
-    kt__gpu_leave(dev)->cpu_ops->sigmoid_mul(dev, gate, n_tok, n, io);
+    leave_device(dev)->cpu_ops->sigmoid_mul(dev, gate, n_tok, n, io);
 }
 
 /* ---- gate and up ---- */
@@ -361,7 +259,7 @@ static bool put_glu(kt__gpu_pass *pass, const kt__acts *acts, const kt__glu *d, 
     uint64_t to[KT__ACT_COUNT], factors;
     up.w = &d->up;
     up.out = pass->rows[1].address;
-    if (!may_record(pass, n_tok, n) || (size_t)n_tok * bytes > pass->rows[0].bytes ||
+    if (!kt__gpu_may_record(pass, n_tok, n) || (size_t)n_tok * bytes > pass->rows[0].bytes ||
         !kt__gpu_find_weight(pass, &d->gate, &gate.weights) ||
         !kt__gpu_find_acts(pass, acts, n_tok, gate.acts) ||
         !kt__gpu_find(pass, d->gate_bias, bytes, &gate.bias) ||
@@ -390,30 +288,31 @@ static bool put_glu(kt__gpu_pass *pass, const kt__acts *acts, const kt__glu *d, 
 
 static void gpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
     if (!desc->lora && put_glu(kt__gpu_pass_of(dev), acts, desc, out)) return;
-    kt__gpu_leave(dev)->cpu_ops->glu(dev, acts, desc, out);
+    leave_device(dev)->cpu_ops->glu(dev, acts, desc, out);
 }
 
 /* ---- heads ---- */
 
 static void gpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
-    if (!desc->lora && may_record(pass, acts->n_tok, 1) && kt__gpu_qkv(pass, acts, desc)) return;
-    kt__gpu_leave(dev)->cpu_ops->qkv(dev, acts, desc);
+    if (!desc->lora && kt__gpu_may_record(pass, acts->n_tok, 1) && kt__gpu_qkv(pass, acts, desc))
+        return;
+    leave_device(dev)->cpu_ops->qkv(dev, acts, desc);
 }
 
 static void gpu_attention(kt__dev *dev, const kt__attention *desc) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
-    if (!pass->limits.plain_attention && may_record(pass, desc->n_tok, 1) &&
+    if (!pass->limits.plain_attention && kt__gpu_may_record(pass, desc->n_tok, 1) &&
         kt__gpu_attention(pass, desc))
         return;
-    kt__gpu_leave(dev)->cpu_ops->attention(dev, desc);
+    leave_device(dev)->cpu_ops->attention(dev, desc);
 }
 
 /* ---- what the processor does ---- */
 
-#define ON_CPU(result, name, parameters, ...)                       \
-    static result cpu_##name parameters {                           \
-        return kt__gpu_leave(dev)->cpu_ops->name(dev, __VA_ARGS__); \
+#define ON_CPU(result, name, parameters, ...)                      \
+    static result cpu_##name parameters {                          \
+        return leave_device(dev)->cpu_ops->name(dev, __VA_ARGS__); \
     }
 
 ON_CPU(void, embed,

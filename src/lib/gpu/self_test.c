@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "gpu/pass.h"
+#include "gpu/steps.h"
 #include "host/pages.h"
 #include "kernels/dispatch.h"
 
@@ -480,11 +480,9 @@ static kt_status compare_worlds(tester *t, world *w) {
                          ASKED * HEADS * head);
 }
 
-static kt_status test_heads(tester *t, kt__kv_form form, bool windowed) {
+static kt_status test_world(tester *t, kt__kv_form form, bool windowed, world *w) {
     enum { D = 64, N_ROT = 32 };
-    world w;
-    size_t used = t->used;
-    kt_status status = open_world(t, form, &w);
+    KT__STEP(open_world(t, form, w));
     float *x = take_floats(t, POSITIONS * D), *cs = take_floats(t, POSITIONS * N_ROT);
     kt__acts acts = take_acts(t, 1u << KT__ACT_Q32, POSITIONS, D);
     const float *sinks = windowed ? take_numbers(t, 1, HEADS) : NULL;
@@ -507,10 +505,15 @@ static kt_status test_heads(tester *t, kt__kv_form form, bool windowed) {
     for (int i = 0; i < POSITIONS * D; i++) x[i] = next_float(t) * 4.0f;
     for (int i = 0; i < POSITIONS * N_ROT; i++) cs[i] = next_float(t);
     t->cpu->quantize(t->dev, x, POSITIONS, &acts);
-    for (int i = 0; status == KT_OK && i < 2; i++)
-        run_world(t, &w, i, &qkv, &acts, windowed, sinks);
-    if (status == KT_OK) status = was_recorded(t, "attention", form == KT__KV_F16 ? 8 : 11);
-    if (status == KT_OK) status = compare_worlds(t, &w);
+    for (int i = 0; i < 2; i++) run_world(t, w, i, &qkv, &acts, windowed, sinks);
+    KT__STEP(was_recorded(t, "attention", form == KT__KV_F16 ? 8 : 11));
+    return compare_worlds(t, w);
+}
+
+static kt_status test_heads(tester *t, kt__kv_form form, bool windowed) {
+    world w;
+    size_t used = t->used;
+    kt_status status = test_world(t, form, windowed, &w);
     close_world(t, &w);
     t->used = used;
     return status;

@@ -74,7 +74,7 @@ static void put_barrier(kt__gpu_tape *tape, VkPipelineStageFlags to, VkAccessFla
 static bool begin_tape(kt__gpu_tape *tape) {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    if (tape->failed || kt__gpu_is_lost(tape->gpu)) return false;
+    if (tape->failed || kt__gpu_lost(tape->gpu)) return false;
     if (tape->recording) return true;
     if (tape->gpu->vk.ResetCommandPool(tape->gpu->device, tape->pool, 0) != VK_SUCCESS ||
         tape->gpu->vk.BeginCommandBuffer(tape->commands, &info) != VK_SUCCESS) {
@@ -146,5 +146,5 @@ bool kt__gpu_tape_run(kt__gpu_tape *tape) {
     }
     tape->ring_used = RING_ALIGN;
     tape->work = 0;
-    return !tape->failed && !kt__gpu_is_lost(tape->gpu);
+    return !tape->failed && !kt__gpu_lost(tape->gpu);
 }

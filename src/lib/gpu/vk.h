@@ -141,6 +141,10 @@ struct kt__gpu {
     atomic_uint_fast64_t n_submits, memory_bytes;
 };
 
+static inline bool kt__gpu_lost(const kt__gpu *gpu) {
+    return atomic_load_explicit(&gpu->lost, memory_order_relaxed);
+}
+
 /* VK_NULL_HANDLE: it cannot be made, and the device counts as lost. */
 VkPipeline kt__gpu_pipeline(kt__gpu *gpu, kt__gpu_shader shader, int kind);
 
@@ -158,6 +162,8 @@ typedef struct kt__gpu_buffer {
 kt_status kt__gpu_buffer_make(kt__gpu *gpu, size_t bytes, bool mapped, kt__gpu_buffer *out,
                               kt_error *err) KT_CHECKED;
 void kt__gpu_buffer_free(kt__gpu *gpu, kt__gpu_buffer *buffer);
+/* Whole pages of this process as a buffer. */
+VkResult kt__gpu_buffer_import(kt__gpu *gpu, void *host, size_t bytes, kt__gpu_buffer *out);
 /* The device's address of [host, host + bytes); 0: the set does not have all of it. */
 uint64_t kt__gpu_set_find(const kt__gpu_set *set, const void *host, size_t bytes);
 

@@ -176,6 +176,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
+    kt__fwd_gpu_open(fwd, &limits);
     KT__TRY(
         kt__experts_create(net, fwd->dev, params->experts, params->n_tok_max, &fwd->experts, err));
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
@@ -204,6 +205,7 @@ out:
 
 void kt__fwd_destroy(kt__fwd *fwd) {
     if (!fwd) return;
+    kt__fwd_gpu_close(fwd);
     for (int i = 0; i < KT__BUF_COUNT; i++) kt__pages_free(fwd->buf[i], fwd->buf_bytes[i]);
     kt__experts_destroy(fwd->experts);
     kt__dev_destroy(fwd->dev);
@@ -252,6 +254,8 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
         .rows = batch->lora, .n_rows = batch->n_lora, .u = kt__fwd_f32(fwd, KT__BUF_LORA_U)};
     fwd->layer = -1;
     fwd->part = KT__PART_INPUT;
+    fwd->ops = kt__dev_ops(fwd->dev);
+    fwd->gpu_off = fwd->gpu && kt__gpu_is_lost(fwd->params.device->gpu);
     memset(fwd->part_us, 0, sizeof fwd->part_us);
     memset(fwd->part_sum_us, 0, sizeof fwd->part_sum_us);
     memset(fwd->n_timed, 0, sizeof fwd->n_timed);
@@ -321,6 +325,7 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
     }
     if (fwd->layer >= fwd->net->hp.n_layer) return run_end(fwd, err);
     kt__profile_layer(fwd->profile, fwd->layer + 1);
+    kt__fwd_gpu_choose(fwd, false);
     kt_status status = kt__layer_step(fwd, &fwd->net->layers[fwd->layer], fwd->part, err);
     kt__profile_layer(fwd->profile, 0);
     if (++fwd->part == KT__PARTS) {
@@ -334,6 +339,7 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
 kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) {
     size_t bytes = (size_t)fwd->batch.n_tok * kt__net_row_floats(fwd->net) * sizeof *x;
     kt__fwd_buf rows = fwd->net->hp.n_stream ? KT__BUF_STREAMS : KT__BUF_X;
+    fwd->gpu_off = true;
     kt_status status = embed_batch(fwd, err); /* and the rotation of these positions */
     if (layer >= 0 && status == KT_OK) {
         memcpy(fwd->buf[rows], x, bytes);
@@ -357,10 +363,24 @@ static bool is_within_layers(const kt__fwd *fwd) {
     return fwd->layer >= 0 && fwd->layer < fwd->net->hp.n_layer;
 }
 
-static kt_status run_next_part_timed(kt__fwd *fwd, int64_t *now_us, kt_error *err) {
+/* After a part: what a graphics processor has computed is needed now, or the processor may fail on it. */
+static bool needs_rows(const kt__fwd *fwd, bool timed, kt_status status) {
+    if (!fwd->gpu_recorded) return false;
+    return timed || status != KT_OK || !is_within_layers(fwd) ||
+           !fwd->params.device->has[fwd->layer];
+}
+
+/* The next part; *lost: what a graphics processor made of this batch is. */
+static kt_status run_next_settled(kt__fwd *fwd, bool timed, bool *lost, kt_error *err) {
+    kt_status status = run_next_part(fwd, err);
+    *lost = needs_rows(fwd, timed, status) && !kt__fwd_gpu_settle(fwd);
+    return status;
+}
+
+static kt_status run_next_part_timed(kt__fwd *fwd, int64_t *now_us, bool *lost, kt_error *err) {
     bool in_layer = is_within_layers(fwd);
     kt__layer_part part = fwd->part;
-    kt_status status = run_next_part(fwd, err);
+    kt_status status = run_next_settled(fwd, true, lost, err);
     int64_t begin_us = *now_us;
     *now_us = kt__now_us();
     if (!in_layer) return status;
@@ -404,21 +424,38 @@ static next_step step_of_all(const kt__fwd *fwd, const kt__stop_at *stop, next_s
     return step == STEP_PAUSE || step == STEP_CANCEL ? (next_step)step : STEP_GO;
 }
 
-kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
+/* The batch from its begin on, by the processor. */
+static void begin_again(kt__fwd *fwd) {
+    fwd->layer = -1;
+    fwd->part = KT__PART_INPUT;
+}
+
+static kt_status run_until(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     bool timed = stop->deadline_us != INT64_MAX, any = false;
     int64_t now_us = timed ? kt__now_us() : 0;
     int last = fwd->net->hp.n_layer + (fwd->params.mtp || fwd->params.states);
-    *done = fwd->batch.mtp || fwd->params.host;
-    if (fwd->params.host) return kt__assistant_run(fwd, err);
-    if (fwd->batch.mtp) return kt__mtp_run(fwd, err);
     for (; fwd->layer <= last; any = true) {
         next_step step = step_here(fwd, stop, any, now_us);
         if (fwd->params.split) step = step_of_all(fwd, stop, step);
         if (step == STEP_CANCEL) return kt__fail(err, KT_E_CANCELLED, "cancelled");
         if (step == STEP_PAUSE) return KT_OK;
-        kt_status status = timed ? run_next_part_timed(fwd, &now_us, err) : run_next_part(fwd, err);
-        if (status != KT_OK) return status;
+        bool lost;
+        kt_status status = timed ? run_next_part_timed(fwd, &now_us, &lost, err)
+                                 : run_next_settled(fwd, false, &lost, err);
+        if (lost)
+            begin_again(fwd);
+        else if (status != KT_OK)
+            return status;
     }
     *done = true;
     return KT_OK;
+}
+
+kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
+    *done = fwd->batch.mtp || fwd->params.host;
+    if (fwd->params.host) return kt__assistant_run(fwd, err);
+    if (fwd->batch.mtp) return kt__mtp_run(fwd, err);
+    kt_status status = run_until(fwd, stop, done, err);
+    if (!kt__fwd_gpu_settle(fwd) && status == KT_OK) begin_again(fwd); /* of a pause */
+    return status;
 }

@@ -24,6 +24,9 @@ typedef struct kt__fwd_params {
     struct kt__expert_store *experts; /* that reads them as they are needed, if it is on; or NULL */
     /* Other processes run the same batches, each with its part; NULL: all is computed here. Outlives the pass. */
     const kt__division *split;
+    /* Those that a graphics processor computes, over such a store; NULL: none. Both outlive the pass. */
+    struct kt__device_layers *device;
+    const struct kt__gpu_set *device_kv;
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
      * may change it. */
     void (*on_hidden)(void *user, int row, float *hidden);

@@ -7,6 +7,7 @@
 #ifndef KT_MODEL_FWD_STEPS_H
 #define KT_MODEL_FWD_STEPS_H
 
+#include "model/device_layers.h"
 #include "model/experts.h"
 #include "model/fwd_batch.h"
 #include "model/profile.h"
@@ -63,7 +64,11 @@ struct kt__fwd {
     const kt__net *net;
     kt__fwd_params params;
     kt__dev *dev;
-    const kt__ops *ops;
+    const kt__ops *ops; /* the processor's, or a graphics processor's */
+    kt__gpu_pass *gpu;  /* NULL: no layer is on one */
+    kt__gpu_set *gpu_buffers;
+    bool gpu_recorded,
+        gpu_off;          /* something may be under way there; this batch is the processor's */
     kt__experts *experts; /* NULL: no layer has any */
     kt__arena arena;
     kt__rope rope, rope_local;
@@ -108,6 +113,18 @@ static inline kt__acts kt__fwd_acts(const kt__fwd *fwd, int n_tok, int n_col,
                                     const kt__weight *const *users, int n) {
     return kt__fwd_acts_in(fwd, KT__BUF_ACT0, n_tok, n_col, users, n);
 }
+
+/* ---- a graphics processor ---- */
+
+/* Shares the pass' buffers with it; where it has no memory for that, the log says so, and the
+ * processor computes. */
+void kt__fwd_gpu_open(kt__fwd *fwd, const kt__dev_limits *limits);
+void kt__fwd_gpu_close(kt__fwd *fwd);
+/* The operations that follow are of the layer at hand (or, with head, of the head's product): its table. */
+void kt__fwd_gpu_choose(kt__fwd *fwd, bool head);
+/* Waits for it. false: what it computed is lost, and so are the batch's rows: from now on the
+ * processor computes them. */
+bool kt__fwd_gpu_settle(kt__fwd *fwd);
 
 /* ---- adapters ---- */
 

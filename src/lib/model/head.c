@@ -46,6 +46,10 @@ static void head_product(kt__fwd *fwd, const kt__head *head, kt__lora_terms *lor
     if (adapted) kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
     fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
     lora->acts = &acts;
+    kt__fwd_gpu_choose(fwd, true);
+    fwd->ops->matmul(fwd->dev, &w, &acts, head->bias, NULL, adapted ? lora : NULL, KT__SITE_HEAD,
+                     kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
+    if (kt__fwd_gpu_settle(fwd)) return;
     fwd->ops->matmul(fwd->dev, &w, &acts, head->bias, NULL, adapted ? lora : NULL, KT__SITE_HEAD,
                      kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
 }

@@ -191,6 +191,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
                             .blas = model->blas,
+                            .device = model->device,
                             .experts = model->experts};
 }
 
@@ -205,6 +206,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .states = kt__engine_keeps_states(model, p),
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention,
+                            .device = model->device,
                             .experts = model->experts};
 }
 

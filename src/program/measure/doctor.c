@@ -12,6 +12,7 @@
 #include "host/noise.h"
 #include "host/pages.h"
 #include "kernels/dispatch.h"
+#include "measure/devices.h"
 #include "measure/figures.h"
 #include "measure/limits.h"
 #include "measure/report.h"
@@ -57,6 +58,7 @@ typedef struct report {
     double i8_one, i8_all;     /* multiply-adds per second */
     tier_peak tiers[MAX_TIERS];
     int n_tiers;
+    kt__devices devices;
     double load_1min;
     kt__noise_report noise;
     bool advised;   /* about a model */
@@ -345,6 +347,7 @@ static void print_doctor_text(const report *r) {
     print_memory(r);
     if (r->measured) print_limits(r);
     print_tiers(r);
+    kt__devices_print(&r->devices);
     if (r->measured) print_noise(r);
     print_remedies(r);
     if (r->pages[0]) {
@@ -431,12 +434,12 @@ static json_t *noise_json(const report *r) {
 }
 
 static int print_doctor_json(const report *r) {
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:s, s:o}", "version",
-                            KT_VERSION, "processor", processor_json(r), "kernels", tiers_json(r),
-                            "cores", cores_json(r), "memory", memory_json(r), "threads",
-                            r->n_threads, "threads_why", r->threads_why, "limits", limits_json(r),
-                            "noise", noise_json(r), "model_pages", r->pages, "advice",
-                            r->advised ? kt__advice_json(&r->advice) : json_null());
+    json_t *all = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:s, s:o}", "version", KT_VERSION,
+        "processor", processor_json(r), "kernels", tiers_json(r), "cores", cores_json(r), "memory",
+        memory_json(r), "threads", r->n_threads, "threads_why", r->threads_why, "limits",
+        limits_json(r), "devices", kt__devices_json(&r->devices), "noise", noise_json(r),
+        "model_pages", r->pages, "advice", r->advised ? kt__advice_json(&r->advice) : json_null());
     if (kt__json_print(all)) return 0;
     return kt__cli_error("doctor", KT_E_NOMEM, NULL, "cannot write the report as JSON");
 }
@@ -489,6 +492,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     kt_error err;
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.mpi) return measure_machines(&r, opts.json);
+    if (status == KT_OK) kt__devices_find(!opts.quick, &r.devices);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
     if (status == KT_OK && opts.model) look_at_pages(&r, opts.model);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "setup/model_file.h"
 #include "setup/tuned.h"
 
@@ -60,6 +61,22 @@ bool kt__place_uses_blas(const kt__config *c) {
     return c->blas && *c->blas && strcmp(c->blas, "off") != 0;
 }
 
+/* Which devices passed their test, in the cache folder; NULL: there is none. One for the whole process. */
+static const char *device_test_file(void) {
+    static char dir[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX];
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    kt_error ignored;
+    int n = -1;
+    if (xdg && kt__files_is_absolute(xdg))
+        n = snprintf(dir, sizeof dir, "%s/kentang", xdg);
+    else if (home && kt__files_is_absolute(home))
+        n = snprintf(dir, sizeof dir, "%s/.cache/kentang", home);
+    if (n <= 0 || (size_t)n >= sizeof dir) return NULL;
+    bool there = kt__files_make_dir(dir, &ignored) == KT_OK &&
+                 kt__files_path(path, dir, "devices", &ignored) == KT_OK;
+    return there ? path : NULL;
+}
+
 kt_model_params kt__place_model_params(const kt__config *c) {
     kt_model_params p = kt_model_params_default();
     p.use_mmap = c->use_mmap;
@@ -67,6 +84,9 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     p.blas = kt__place_uses_blas(c);
     p.blas_library = p.blas && strcmp(c->blas, "on") != 0 ? c->blas : NULL;
     p.exact = c->exact;
+    p.n_gpu_layers = (int32_t)c->gpu_layers;
+    p.device = c->device && *c->device ? c->device : NULL;
+    p.device_test = p.n_gpu_layers ? device_test_file() : NULL;
     p.plain_attention = c->flash_attn && !strcmp(c->flash_attn, "off");
     p.rope_scaling = rope_scaling_of(c->rope_scaling);
     p.rope_freq_base = (float)c->rope_freq_base;

@@ -38,7 +38,7 @@ structures! {
         use_mmap: bool, use_mlock: bool, vocab_only: bool, exact: bool, blas: bool, blas_library: *const c_char, plain_attention: bool, rope_scaling: c_int,
         rope_freq_base: f32, rope_freq_scale: f32, yarn_ext_factor: f32, yarn_attn_factor: f32, yarn_beta_fast: f32,
         yarn_beta_slow: f32, yarn_orig_ctx: i32, chat_template: *const c_char, chat_fallback: bool,
-        mmproj: *const c_char,
+        mmproj: *const c_char, n_gpu_layers: i32, device: *const c_char, device_test: *const c_char,
     }
     kt_model_info {
         path: *const c_char, name: *const c_char, arch: *const c_char, quant: *const c_char, tokenizer: *const c_char,

@@ -1,8 +1,8 @@
 /* Inside of a pass: what is recorded, and where.
  *
  * Owns: the layout of a pass, and the steps that its operations share. For gpu/ alone. */
-#ifndef KT_GPU_PASS_H
-#define KT_GPU_PASS_H
+#ifndef KT_GPU_STEPS_H
+#define KT_GPU_STEPS_H
 
 #include "gpu/vk.h"
 
@@ -22,9 +22,10 @@ static inline kt__gpu_pass *kt__gpu_pass_of(const kt__dev *dev) {
     return kt__dev_accel(dev);
 }
 
-/* What was recorded is done, and the processor continues. */
-kt__gpu_pass *kt__gpu_leave(const kt__dev *dev);
-
+/* Nothing is recorded for many more groups than every device takes, or in a job of processes. */
+bool kt__gpu_may_record(const kt__gpu_pass *pass, int64_t n_tok, int64_t n);
+/* Workgroups of n invocations. */
+uint32_t kt__gpu_groups(int64_t n);
 /* The device's address; 0: it does not reach that. */
 uint64_t kt__gpu_at(const kt__gpu_pass *pass, const void *host, size_t bytes);
 /* The same of what may be absent: with NULL true and 0. */
@@ -46,9 +47,5 @@ typedef struct kt__gpu_product {
 /* Whether the device has the weights, and takes them. */
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at);
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p);
-
-/* ---- heads.c: false where the processor has to do it; nothing is recorded then ---- */
-bool kt__gpu_qkv(kt__gpu_pass *pass, const kt__acts *acts, const kt__qkv *desc);
-bool kt__gpu_attention(kt__gpu_pass *pass, const kt__attention *desc);
 
 #endif

@@ -1,0 +1,142 @@
+#include "model/device_layers.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* What a layer's program does besides attention and a gated feed-forward part. */
+static const uint64_t others = KT__F_ENCODER | KT__F_LAYER_NORMS | KT__F_STREAMS | KT__F_LATENT |
+                               KT__F_LAYER_INPUTS | KT__F_BRANCHES | KT__F_SUB_NORMS |
+                               KT__F_ASSISTANT;
+
+enum { MATRICES = 7 };
+
+static void matrices_of(const kt__layer *layer, const kt__weight *out[MATRICES]) {
+    out[0] = &layer->wq;
+    out[1] = &layer->wk;
+    out[2] = &layer->wv;
+    out[3] = &layer->t[KT__SLOT_ATTN_OUT].w;
+    out[4] = &layer->gate;
+    out[5] = &layer->up;
+    out[6] = &layer->down;
+}
+
+static bool is_fit(const kt__net *net, int i) {
+    const kt__layer *layer = &net->layers[i];
+    const kt__weight *all[MATRICES];
+    if (net->hp.features & others || layer->mixer != KT__MIX_ATTENTION || net->hp.no_ff[i] ||
+        layer->down_exps.w.data || !layer->gate.data)
+        return false;
+    matrices_of(layer, all);
+    for (int m = 0; m < MATRICES; m++)
+        if (all[m]->data && !kt__gpu_takes(all[m]->type)) return false;
+    return true;
+}
+
+static kt_status place_matrix(kt__gpu_set *set, const kt__weight *w, kt_error *err) {
+    if (!w->data) return KT_OK;
+    return kt__gpu_set_place(set, w->data, (size_t)w->n_row * w->row_bytes, err);
+}
+
+/* Norms and biases: all of the layer's tensors that are values. */
+static kt_status place_vectors(kt__gpu_set *set, const kt__net *net, int i, kt_error *err) {
+    const kt__layer *layer = &net->layers[i];
+    for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
+        kt__slot_shape shape;
+        if (!layer->t[slot].v || !kt__slot_shape_of(&net->hp, i, (kt__slot)slot, &shape)) continue;
+        size_t n = (size_t)(shape.n_cols * shape.n_rows * (shape.n_in > 0 ? shape.n_in : 1));
+        KT__STEP(kt__gpu_set_copy(set, layer->t[slot].v, n * sizeof(float), err));
+    }
+    return KT_OK;
+}
+
+static kt_status place_layer(kt__gpu_set *set, const kt__net *net, int i, kt_error *err) {
+    const kt__weight *all[MATRICES];
+    matrices_of(&net->layers[i], all);
+    for (int m = 0; m < MATRICES; m++) KT__STEP(place_matrix(set, all[m], err));
+    return place_vectors(set, net, i, err);
+}
+
+static kt_status place_head(kt__device_layers *d, const kt__net *net, kt_error *err) {
+    if (!net->head.data || !kt__gpu_takes(net->head.type)) return KT_OK;
+    KT__STEP(place_matrix(d->weights, &net->head, err));
+    if (net->head_bias)
+        KT__STEP(kt__gpu_set_copy(d->weights, net->head_bias,
+                                  (size_t)net->hp.n_vocab * sizeof(float), err));
+    d->head = true;
+    return KT_OK;
+}
+
+static bool is_full(kt_status status) {
+    return status == KT_E_NOMEM;
+}
+
+/* From the last on, until memory is used up, which is no error. */
+static kt_status place_layers(kt__device_layers *d, const kt__net *net, bool head, kt_error *err) {
+    kt_error full;
+    int n = net->hp.n_layer;
+    kt_status status = head ? place_head(d, net, &full) : KT_OK;
+    for (int i = n - 1; status == KT_OK && i >= n - d->n_asked; i--) {
+        if (!is_fit(net, i)) {
+            d->n_unfit++;
+            continue;
+        }
+        status = place_layer(d->weights, net, i, &full);
+        d->has[i] = status == KT_OK;
+        d->n += d->has[i];
+    }
+    if (status == KT_OK) return KT_OK;
+    if (!is_full(status)) return kt__fail(err, status, "%s", full.message);
+    kt__log_line(d->log, KT_LOG_WARN, "%s: %d of %d layers are there, the others on the processor",
+                 full.message, d->n, d->n_asked);
+    return KT_OK;
+}
+
+static void report_layers(const kt__device_layers *d, const kt__net *net) {
+    const kt__gpu_info *info = kt__gpu_get_info(d->gpu);
+    kt__log_line(d->log, KT_LOG_INFO, "%d of %d layers%s on %s (%s; fma %s; exact by %s)%s", d->n,
+                 net->hp.n_layer, d->head ? " and the head" : "", info->name, info->driver,
+                 kt__gpu_fma_name(d->gpu), info->by_word ? "the driver's word and test" : "test",
+                 d->n_unfit ? "; layers of other kinds (experts, recurrent parts, other types of "
+                              "weights) stay on the processor"
+                            : "");
+}
+
+static int longest_head(const kt__net *net) {
+    const kt__layer_sizes wide = kt__hparams_widest(&net->hp);
+    return wide.head_dim_k > wide.head_dim_v ? wide.head_dim_k : wide.head_dim_v;
+}
+
+kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__log *log,
+                                  kt__device_layers **out, kt_error *err) {
+    kt_status status;
+    int n_layer = net->hp.n_layer;
+    *out = NULL;
+    kt__device_layers *d = kt__calloc(1, sizeof *d);
+    if (!d) return kt__fail_nomem(err, "a device's layers", sizeof *d);
+    d->gpu = gpu;
+    d->log = log;
+    d->n_asked = n < 0 || n > n_layer ? n_layer : n;
+    d->has = kt__calloc((size_t)n_layer, sizeof *d->has);
+    if (!d->has) {
+        status = kt__fail_nomem(err, "a device's layers", (size_t)n_layer);
+        goto out;
+    }
+    KT__TRY(kt__gpu_set_create(gpu, &d->weights, err));
+    KT__TRY(place_layers(d, net, n < 0 || n > n_layer, err));
+    if (net->ones && d->n)
+        KT__TRY(kt__gpu_set_copy(d->weights, net->ones, (size_t)longest_head(net) * sizeof(float),
+                                 err));
+    report_layers(d, net);
+    *out = d;
+    d = NULL;
+out:
+    kt__device_layers_free(d);
+    return status;
+}
+
+void kt__device_layers_free(kt__device_layers *d) {
+    if (!d) return;
+    kt__gpu_set_destroy(d->weights);
+    kt__free(d->has);
+    kt__free(d);
+}

@@ -1,0 +1,31 @@
+/* Layers that a graphics processor computes.
+ *
+ * Owns: which of a model's layers these are, and their weights in the device's reach. Knows no batch.
+ * Immutable once placed; any thread. */
+#ifndef KT_MODEL_DEVICE_LAYERS_H
+#define KT_MODEL_DEVICE_LAYERS_H
+
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "gpu/gpu.h"
+#include "model/net.h"
+
+typedef struct kt__device_layers {
+    kt__gpu *gpu;
+    kt__gpu_set *weights;
+    bool *has;               /* [n_layer] the device computes it */
+    bool head;               /* and the head's product */
+    int n, n_asked, n_unfit; /* it computes, were asked for, are of a kind that it does not take */
+    kt__log *log;
+    atomic_bool reported; /* that it was lost */
+} kt__device_layers;
+
+/* Places the last n layers of the net, and the head where n is more than it has layers; n < 0: all
+ * that the device has memory for. Fewer are placed where that is used up. The gpu and the log
+ * outlive it. */
+kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__log *log,
+                                  kt__device_layers **out, kt_error *err) KT_CHECKED;
+void kt__device_layers_free(kt__device_layers *layers); /* NULL allowed */
+
+#endif
