@@ -332,6 +332,9 @@ typedef struct kt_model_info {
     kt_pooling pooling;      /* what KT_POOLING_MODEL comes to */
     bool is_encoder;         /* it makes embeddings and generates no text */
     const char *vision;      /* the family of its encoder of pictures, "gemma3"; NULL: it sees none */
+    const char *device;      /* the graphics processor that computes layers of it; NULL: none does */
+    int32_t n_gpu_layers;    /* so many, and with gpu_head the head's product */
+    bool gpu_head;
 } kt_model_info;
 
 KT_API kt_model_params kt_model_params_default(void);
@@ -1380,6 +1383,9 @@ typedef struct kt_engine_stats {
     uint64_t n_actions[KT_ACTION_COUNT];
     /* experts that are read as they are needed: those that layers used, of these not in memory by then, and bytes read */
     uint64_t n_experts_used, n_experts_missed, expert_read_bytes;
+    /* a graphics processor: what all models have of its memory, and how long somebody waited for it */
+    bool device_lost;
+    uint64_t device_bytes, device_us;
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);

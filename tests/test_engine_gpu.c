@@ -59,23 +59,28 @@ static const struct {
 
 static bool all_of_it;
 static kt_ctx *ctx;
+static kt_model *holder; /* of the device, so that its shaders are compiled once */
 static bool has_device;
-static char path[256], cache[256], log_text[4096];
+static char path[256], held_path[256], cache[256], log_text[4096];
 
 static void write_log(void *user, kt_log_level level, const char *line) {
     (void)user, (void)level;
     snprintf(log_text, sizeof log_text, "%s", line);
 }
 
-static kt_model *open_model(int n_layers) {
+static kt_model *open_in(kt_ctx *in, const char *file, int n_layers) {
     kt_error err;
     kt_model *model;
     kt_model_params mp = kt_model_params_default();
     mp.n_gpu_layers = n_layers;
     mp.device = "llvmpipe";
     mp.device_test = cache;
-    die_on(kt_model_open(ctx, path, &mp, &model, &err), &err);
+    die_on(kt_model_open(in, file, &mp, &model, &err), &err);
     return model;
+}
+
+static kt_model *open_model(int n_layers) {
+    return open_in(ctx, path, n_layers);
 }
 
 static void make_model(const fixture *f) {
@@ -86,26 +91,40 @@ static void make_model(const fixture *f) {
     assert_int_equal(system(command), 0);
 }
 
-static int open_all(void **state) {
+static kt_ctx *open_ctx(void) {
     kt_error err;
-    kt__gpu *gpu;
-    (void)state;
+    kt_ctx *out;
     kt_ctx_params cp = kt_ctx_params_default();
     cp.n_threads = 2;
     cp.log = write_log;
     cp.log_level = KT_LOG_INFO;
-    die_on(kt_ctx_open(&cp, &ctx, &err), &err);
+    die_on(kt_ctx_open(&cp, &out, &err), &err);
+    return out;
+}
+
+static int open_all(void **state) {
+    kt_error err;
+    kt__gpu *gpu;
+    (void)state;
+    ctx = open_ctx();
+    snprintf(held_path, sizeof held_path, "%s/gpu-held-%d.gguf", KT_BINARY_DIR, (int)getpid());
     snprintf(path, sizeof path, "%s/gpu-%d.gguf", KT_BINARY_DIR, (int)getpid());
     snprintf(cache, sizeof cache, "%s/gpu-test-%d", KT_BINARY_DIR, (int)getpid());
     has_device = kt__gpu_open("llvmpipe", cache, NULL, &gpu, &err) == KT_OK;
-    if (!has_device) printf("skipped: %s\n", err.message);
     kt__gpu_close(gpu);
-    return 0;
+    if (!has_device) printf("skipped: %s\n", err.message);
+    if (!has_device) return 0;
+    make_model(&fixtures[0]);
+    if (rename(path, held_path) != 0) return 1;
+    holder = open_in(ctx, held_path, 1);
+    return holder->device ? 0 : 1;
 }
 
 static int close_all(void **state) {
     (void)state;
+    kt_model_close(holder);
     kt_ctx_close(ctx);
+    unlink(held_path);
     unlink(path);
     unlink(cache);
     return 0;
@@ -184,6 +203,7 @@ static void test_fixture(void **state) {
     make_model(f);
     models[0] = open_model(0);
     kt_model_get_info(models[0], &info);
+    uint64_t before = kt__gpu_get_use(holder->gpu).n_submits;
     models[1] = open_model(info.n_layer + 1);
     if (n_model == 3) models[2] = open_model((info.n_layer + 1) / 2);
     for (int form = 0; form < 3; form++)
@@ -191,7 +211,7 @@ static void test_fixture(void **state) {
     kt__device_layers *d = models[1]->device;
     assert_non_null(d);
     assert_int_equal(d->n + d->n_unfit, info.n_layer);
-    if (d->n) assert_true(kt__gpu_get_use(models[1]->gpu).n_submits > 20);
+    if (d->n) assert_true(kt__gpu_get_use(holder->gpu).n_submits > before + 20);
     for (int i = 0; i < n_model; i++) kt_model_close(models[i]);
 }
 
@@ -209,7 +229,8 @@ static void test_lost_in_the_middle(void **state) {
     kt_engine_close(engine);
     kt_model_close(plain);
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
-        kt_model *model = open_model(99);
+        kt_ctx *other = open_ctx();
+        kt_model *model = open_in(other, path, 99), *late;
         engine = open_engine(model, KT_KV_Q8_0);
         model->gpu->faults.lost_after = (int)atomic_load(&model->gpu->n_submits) + after[i];
         run_engine(engine, STREAMS, 40, got);
@@ -218,8 +239,16 @@ static void test_lost_in_the_middle(void **state) {
         assert_non_null(strstr(log_text, "computed by the processor from now on"));
         run_engine(engine, STREAMS, 40, got);
         assert_memory_equal(want, got, bytes);
+        late = open_in(other, path, 99); /* while it is in use */
+        assert_null(late->device);
+        assert_non_null(strstr(log_text, "other models are yet to be closed"));
+        kt_model_close(late);
         kt_engine_close(engine);
         kt_model_close(model);
+        late = open_in(other, path, 99); /* anew */
+        assert_int_equal(late->device->n, late->net->hp.n_layer);
+        kt_model_close(late);
+        kt_ctx_close(other);
     }
 }
 
@@ -243,7 +272,9 @@ static void test_copies(void **state) {
     kt_engine_close(a);
     kt_engine_close(b);
     kt_model_close(plain);
+    model->gpu = NULL; /* the context knows nothing of it */
     kt_model_close(model);
+    kt__gpu_close(gpu);
 }
 
 /* No memory for weights: none are there; none for a pass: the processor computes. */
@@ -268,7 +299,9 @@ static void test_no_memory(void **state) {
         if (later) assert_memory_equal(want, got, bytes);
         memcpy(want, got, bytes);
         kt_engine_close(engine);
+        model->gpu = NULL;
         kt_model_close(model);
+        kt__gpu_close(gpu);
     }
 }
 
@@ -280,16 +313,23 @@ static void test_refused(void **state) {
     make_model(&fixtures[0]);
     kt_model_params mp = kt_model_params_default();
     mp.n_gpu_layers = 99;
+    kt_ctx *other = open_ctx();
     mp.device = "no such card";
-    assert_int_equal(kt_model_open(ctx, path, &mp, &model, &err), KT_E_ARG);
+    assert_int_equal(kt_model_open(other, path, &mp, &model, &err), KT_E_ARG);
     assert_non_null(strstr(err.message, "no such card"));
     mp.device = NULL; /* a software driver is not taken unasked */
-    die_on(kt_model_open(ctx, path, &mp, &model, &err), &err);
+    die_on(kt_model_open(other, path, &mp, &model, &err), &err);
     assert_null(model->device);
     assert_non_null(strstr(log_text, "the processor computes all layers"));
     kt_model_close(model);
     mp.exact = true;
-    assert_int_equal(kt_model_open(ctx, path, &mp, &model, &err), KT_E_UNSUPPORTED);
+    assert_int_equal(kt_model_open(other, path, &mp, &model, &err), KT_E_UNSUPPORTED);
+    kt_ctx_close(other);
+    mp.exact = false;
+    die_on(kt_model_open(ctx, path, &mp, &model, &err), &err); /* where another one is in use */
+    assert_null(model->device);
+    assert_non_null(strstr(log_text, "other models of this context use llvmpipe"));
+    kt_model_close(model);
 }
 
 int main(void) {

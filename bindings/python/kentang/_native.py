@@ -35,7 +35,7 @@ class kt_model_info(ctypes.Structure):
                 ("d_ff", c_int32), ("n_head", c_int32), ("n_head_kv", c_int32), ("head_dim", c_int32),
                 ("bos_id", c_int32), ("eos_id", c_int32), ("add_bos", c_bool), ("add_eos", c_bool),
                 ("bytes_per_token", c_int32), ("pooling", c_int), ("is_encoder", c_bool),
-                ("vision", c_char_p)]
+                ("vision", c_char_p), ("device", c_char_p), ("n_gpu_layers", c_int32), ("gpu_head", c_bool)]
 
 
 class kt_engine_params(ctypes.Structure):

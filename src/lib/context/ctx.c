@@ -110,6 +110,7 @@ kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source
         kt__free(ctx);
         return kt__fail_nomem(err, "the log", 0);
     }
+    pthread_mutex_init(&ctx->gpu_lock, NULL);
     ctx->source = source ? *source : machine;
     KT__TRY(choose_kernels(ctx, p.isa, err));
     KT__TRY(kt__affinity_parse(p.cpus, p.priority, &ctx->affinity, err));
@@ -126,8 +127,46 @@ out:
     return status;
 }
 
+/* The one that other models use, if that is what is asked for. */
+static kt_status take_open_gpu(kt_ctx *ctx, const char *name, kt_error *err) {
+    if (kt__gpu_is_lost(ctx->gpu))
+        return kt__fail(err, KT_E_UNSUPPORTED, "%s failed, and other models are yet to be closed",
+                        kt__gpu_get_info(ctx->gpu)->name);
+    if (strcmp(name, ctx->gpu_name) != 0)
+        return kt__fail(err, KT_E_UNSUPPORTED, "other models of this context use %s",
+                        kt__gpu_get_info(ctx->gpu)->name);
+    return KT_OK;
+}
+
+kt_status kt__ctx_take_gpu(kt_ctx *ctx, const char *name, const char *kept, kt__gpu **out,
+                           kt_error *err) {
+    const char *wanted = name ? name : "";
+    *out = NULL;
+    pthread_mutex_lock(&ctx->gpu_lock);
+    kt_status status = ctx->gpu ? take_open_gpu(ctx, wanted, err)
+                                : kt__gpu_open(name, kept, NULL, &ctx->gpu, err);
+    if (status == KT_OK) {
+        snprintf(ctx->gpu_name, sizeof ctx->gpu_name, "%s", wanted);
+        ctx->n_gpu_users++;
+        *out = ctx->gpu;
+    }
+    pthread_mutex_unlock(&ctx->gpu_lock);
+    return status;
+}
+
+void kt__ctx_drop_gpu(kt_ctx *ctx, kt__gpu *gpu) {
+    if (!gpu) return;
+    pthread_mutex_lock(&ctx->gpu_lock);
+    if (--ctx->n_gpu_users == 0) {
+        kt__gpu_close(ctx->gpu);
+        ctx->gpu = NULL;
+    }
+    pthread_mutex_unlock(&ctx->gpu_lock);
+}
+
 void kt_ctx_close(kt_ctx *ctx) {
     if (!ctx) return;
+    pthread_mutex_destroy(&ctx->gpu_lock);
     kt__ctx_leave(ctx);
     kt__pool_destroy(ctx->pool);
     kt__log_free(&ctx->log);

@@ -49,4 +49,10 @@ kt_status kt__ctx_needs_whole(const kt_ctx *ctx, const char *what, kt_error *err
 void kt__shares_of_speeds(const double *speeds, int n, int *shares);
 kt_status kt__shares_measure(kt_ctx *ctx, int *shares, kt_error *err) KT_CHECKED;
 
+/* The graphics processor of that name (kt__gpu_open), which all models of a context share: another
+ * one, or one that failed while others have it, is KT_E_UNSUPPORTED. Any thread. */
+kt_status kt__ctx_take_gpu(kt_ctx *ctx, const char *name, const char *kept, kt__gpu **out,
+                           kt_error *err) KT_CHECKED;
+void kt__ctx_drop_gpu(kt_ctx *ctx, kt__gpu *gpu); /* NULL allowed */
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "calls/prompt.h"
+#include "context/ctx.h"
 #include "model/net.h"
 #include "sample/held.h"
 
@@ -209,7 +210,7 @@ static kt_status open_gpu(kt_model *model, kt_error *err) {
     kt_error why;
     if (p->n_gpu_layers == 0 || !model->net) return KT_OK;
     KT__STEP(check_gpu(model, err));
-    kt_status status = kt__gpu_open(p->device, p->device_test, NULL, &model->gpu, &why);
+    kt_status status = kt__ctx_take_gpu(model->ctx, p->device, p->device_test, &model->gpu, &why);
     if (status == KT_OK)
         status = kt__device_layers_place(model->net, model->gpu, p->n_gpu_layers, &model->ctx->log,
                                          &model->device, &why);
@@ -218,6 +219,14 @@ static kt_status open_gpu(kt_model *model, kt_error *err) {
         kt__log_line(&model->ctx->log, KT_LOG_WARN, "the processor computes all layers: %s",
                      why.message);
     return KT_OK;
+}
+
+static void fill_device_info(kt_model *model) {
+    const kt__device_layers *d = model->device;
+    if (!d || (d->n == 0 && !d->head)) return;
+    model->info.device = kt__gpu_get_info(d->gpu)->name;
+    model->info.n_gpu_layers = d->n;
+    model->info.gpu_head = d->head;
 }
 
 /* As they are needed, from a file that need not be in memory as a whole. */
@@ -286,6 +295,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     KT__TRY(open_vision(model, err));
     KT__TRY(open_gpu(model, err));
     fill_info(model);
+    fill_device_info(model);
     *out = model;
     model = NULL;
 out:
@@ -347,7 +357,7 @@ void kt_model_close(kt_model *model) {
     kt__tokenizer_free(model->tok);
     kt__expert_store_destroy(model->experts);
     kt__device_layers_free(model->device);
-    kt__gpu_close(model->gpu);
+    kt__ctx_drop_gpu(model->ctx, model->gpu);
     kt__net_free(model->net);
     kt__blas_close(model->blas);
     kt__vision_close(model->vision);

@@ -52,6 +52,11 @@ struct kt_ctx {
     bool mem_given;     /* by the caller: weights and tables count, too */
     atomic_uint_fast64_t mem_used_bytes;
     kt__activity activity; /* of all batches */
+    /* A graphics processor, while models use it; any thread, with its lock. */
+    pthread_mutex_t gpu_lock;
+    kt__gpu *gpu;
+    int n_gpu_users;
+    char gpu_name[64]; /* as it was asked for */
     char isa_why[160], threads_why[160];
     /* Of kt_ctx_join: a model's part that is computed here; split.peers NULL: there are no others. */
     kt__division split;

@@ -296,9 +296,18 @@ static void add_expert_counts(const kt_engine *engine, kt_engine_stats *out) {
     out->expert_read_bytes = counts.read_bytes;
 }
 
+static void add_device_use(const kt_engine *engine, kt_engine_stats *out) {
+    if (!engine->model->device) return;
+    kt__gpu_use use = kt__gpu_get_use(engine->model->gpu);
+    out->device_lost = kt__gpu_is_lost(engine->model->gpu);
+    out->device_bytes = use.memory_bytes;
+    out->device_us = (uint64_t)use.wait_us;
+}
+
 void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     kt__inbox_get_stats(engine->inbox, out);
     add_expert_counts(engine, out);
+    add_device_use(engine, out);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
     out->mem_weights_bytes = kt__model_resident_bytes(engine->model);

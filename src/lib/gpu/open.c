@@ -184,6 +184,7 @@ kt_status kt__gpu_open(const char *name, const char *kept, const kt__gpu_faults 
     *out = NULL;
     kt__gpu *gpu = kt__calloc(1, sizeof *gpu);
     if (!gpu) return kt__fail_nomem(err, "a device", sizeof *gpu);
+    pthread_mutex_init(&gpu->queue_lock, NULL);
     if (faults) gpu->faults = *faults;
     kt_status status = open_device(gpu, name, kept, err);
     if (status == KT_OK)
@@ -206,6 +207,7 @@ void kt__gpu_close(kt__gpu *gpu) {
         vk->DestroyDevice(gpu->device, NULL);
     }
     kt__vk_close(vk);
+    pthread_mutex_destroy(&gpu->queue_lock);
     kt__free(gpu);
 }
 

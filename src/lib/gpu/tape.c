@@ -131,7 +131,10 @@ static bool submit_tape(kt__gpu_tape *tape) {
     int most = tape->gpu->faults.lost_after;
     if (most > 0 && n >= (uint64_t)most) return false;
     if (vk->EndCommandBuffer(tape->commands) != VK_SUCCESS) return false;
-    if (vk->QueueSubmit(tape->gpu->queue, 1, &info, tape->fence) != VK_SUCCESS) return false;
+    pthread_mutex_lock(&tape->gpu->queue_lock);
+    VkResult result = vk->QueueSubmit(tape->gpu->queue, 1, &info, tape->fence);
+    pthread_mutex_unlock(&tape->gpu->queue_lock);
+    if (result != VK_SUCCESS) return false;
     if (vk->WaitForFences(tape->gpu->device, 1, &tape->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS)
         return false;
     return vk->ResetFences(tape->gpu->device, 1, &tape->fence) == VK_SUCCESS;

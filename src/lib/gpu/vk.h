@@ -8,6 +8,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "gpu/gpu.h"
@@ -136,6 +137,7 @@ struct kt__gpu {
     VkPipelineLayout layout;
     VkPipeline pipelines[KT__FMAS][KT__SHADERS][KT__SHADER_KINDS]; /* made when first used */
     kt__gpu_fma fma;
+    pthread_mutex_t queue_lock; /* weights are copied while other models compute */
     atomic_bool lost;
     atomic_int_fast64_t wait_us;
     atomic_uint_fast64_t n_submits, memory_bytes;

@@ -90,6 +90,20 @@ static void print_notes(const json_t *models) {
     }
 }
 
+static void print_devices(const json_t *models) {
+    size_t i;
+    json_t *m;
+    json_array_foreach(models, i, m) {
+        const json_t *d = json_object_get(m, "device");
+        if (!d) continue;
+        printf("\n%s: %lld layers%s on %s%s, %.0f MB of its memory, %.0f%% of the time\n",
+               text_at(m, "name"), whole_at(d, "layers"),
+               json_is_true(json_object_get(d, "head")) ? " and the head" : "", text_at(d, "name"),
+               json_is_true(json_object_get(d, "lost")) ? " (which failed)" : "",
+               megabytes_of(d, "bytes"), 100 * json_number_value(json_object_get(d, "share")));
+    }
+}
+
 static void print_requests(const json_t *requests) {
     size_t i;
     json_t *r;
@@ -107,6 +121,7 @@ static void print_stats(const json_t *stats) {
     printf("kentang %s, pid %lld, up %lld s, %s\n\n", text_at(stats, "version"),
            whole_at(stats, "pid"), whole_at(stats, "uptime_s"), text_at(stats, "isa"));
     print_models(json_object_get(stats, "models"));
+    print_devices(json_object_get(stats, "models"));
     print_optimizers(json_object_get(stats, "models"));
     print_notes(json_object_get(stats, "models"));
     print_requests(json_object_get(stats, "requests"));

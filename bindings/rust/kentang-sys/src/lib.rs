@@ -45,7 +45,7 @@ structures! {
         template_: *const c_char, n_params: u64, file_bytes: u64, weight_bytes: u64, decode_bytes: u64,
         kv_bytes_per_token: u64, n_vocab: i32, n_ctx_train: i32, n_layer: i32, d_model: i32, d_ff: i32, n_head: i32,
         n_head_kv: i32, head_dim: i32, bos_id: i32, eos_id: i32, add_bos: bool, add_eos: bool, bytes_per_token: i32,
-        pooling: c_int, is_encoder: bool, vision: *const c_char,
+        pooling: c_int, is_encoder: bool, vision: *const c_char, device: *const c_char, n_gpu_layers: i32, gpu_head: bool,
     }
     kt_engine_params {
         n_ctx: i32, n_batch: i32, n_ubatch: i32, n_seq_max: i32, n_threads: i32, n_threads_batch: i32, kv_bytes: u64,

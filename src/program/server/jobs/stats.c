@@ -69,6 +69,19 @@ static void write_optimizer(kt__buf *out, const kt_engine_stats *st,
     (void)kt__buf_puts(out, "]}");
 }
 
+/* The graphics processor of a model, and the share of all batches' time that is its. */
+static void write_device(kt__buf *out, const kt_model_info *model, const kt_engine_stats *st) {
+    uint64_t all_us = st->prefill_us + st->decode_us;
+    if (!model->device) return;
+    (void)kt__buf_puts(out, ",\"device\":{");
+    kt__json_member(out, "name", model->device);
+    (void)kt__buf_printf(out,
+                         ",\"layers\":%d,\"head\":%s,\"bytes\":%llu,\"lost\":%s,\"share\":%.3f}",
+                         (int)model->n_gpu_layers, model->gpu_head ? "true" : "false",
+                         (unsigned long long)st->device_bytes, st->device_lost ? "true" : "false",
+                         all_us ? (double)st->device_us / (double)all_us : 0.0);
+}
+
 /* The store of keys and values: blocks in use, blocks kept for later prompts, and how much of the
  * prompts was found in them, or read from disk. */
 static void write_kv(kt__buf *out, const kt_engine_stats *st) {
@@ -115,6 +128,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
         if (info.step_us)
             (void)kt__buf_printf(out, ",\"expected_tokens_per_second\":%.1f",
                                  1e6 / (double)info.step_us);
+        write_device(out, &info.model, &st);
         write_plan(out, &info);
         write_hash(out, &info.hash);
         write_optimizer(out, &st, &info.targets);

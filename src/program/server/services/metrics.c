@@ -270,6 +270,9 @@ GET(get_preempted, s->n_preempted)
 GET(get_experts_used, s->n_experts_used)
 GET(get_experts_missed, s->n_experts_missed)
 GET(get_expert_bytes, s->expert_read_bytes)
+GET(get_device_memory, s->device_bytes)
+GET(get_device_time, (double)s->device_us * 1e-6)
+GET(get_device_lost, s->device_lost)
 GET(get_drafted, s->drafted_tokens)
 GET(get_accepted, s->accepted_tokens)
 GET(get_busy, s->n_refused_busy)
@@ -342,6 +345,10 @@ static const row rows[] = {
     {"memory_bytes", "gauge", "memory of a model, by kind", "kind", "weights", get_weights},
     {"memory_bytes", NULL, NULL, "kind", "kv", get_kv},
     {"memory_bytes", NULL, NULL, "kind", "scratch", get_scratch},
+    {"memory_bytes", NULL, NULL, "kind", "device", get_device_memory},
+    {"device_seconds_total", "counter", "time spent waiting for a graphics processor", NULL, NULL,
+     get_device_time},
+    {"device_lost", "gauge", "1: the graphics processor failed", NULL, NULL, get_device_lost},
     {"experts_used_total", "counter", "experts that layers used, where they are read as needed",
      NULL, NULL, get_experts_used},
     {"experts_missed_total", "counter", "of these, not in memory by then", NULL, NULL,
