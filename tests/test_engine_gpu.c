@@ -27,8 +27,8 @@ typedef struct fixture {
 
 static const fixture fixtures[] = {
     {"tiny-llama", "q4_k_m", 0},
-    {"tiny-gemma3", "q5_k_m", 1},
-    {"tiny-qwen2-bias", "q8_0", 2},
+    {"tiny-qwen2-bias", "q8_0", 1},
+    {"tiny-gemma3", "q5_k_m", 2},
     {"tiny-gpt-oss", "q8_0", 0},
     {"tiny-llama", "f16", 1},
     {"tiny-llama", "q4_0", 2},

@@ -106,7 +106,7 @@ static int longest_head(const kt__net *net) {
     return wide.head_dim_k > wide.head_dim_v ? wide.head_dim_k : wide.head_dim_v;
 }
 
-kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__log *log,
+kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__logger *log,
                                   kt__device_layers **out, kt_error *err) {
     kt_status status;
     int n_layer = net->hp.n_layer;

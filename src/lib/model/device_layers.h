@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "base/log.h"
+#include "base/error.h"
 #include "gpu/gpu.h"
 #include "model/net.h"
 
@@ -17,14 +17,14 @@ typedef struct kt__device_layers {
     bool *has;               /* [n_layer] the device computes it */
     bool head;               /* and the head's product */
     int n, n_asked, n_unfit; /* it computes, were asked for, are of a kind that it does not take */
-    kt__log *log;
+    kt__logger *log;
     atomic_bool reported; /* that it was lost */
 } kt__device_layers;
 
 /* Places the last n layers of the net, and the head where n is more than it has layers; n < 0: all
  * that the device has memory for. Fewer are placed where that is used up. The gpu and the log
  * outlive it. */
-kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__log *log,
+kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__logger *log,
                                   kt__device_layers **out, kt_error *err) KT_CHECKED;
 void kt__device_layers_free(kt__device_layers *layers); /* NULL allowed */
 
