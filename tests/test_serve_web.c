@@ -40,9 +40,13 @@ static void test_page(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         snprintf(path, sizeof path, "/web/%s", names[i]);
-        expect(&w, "HEAD", path, "", 200, "Content-Security-Policy:", NULL);
+        expect(&w, "HEAD", path, "Accept-Encoding: gzip\r\n", 200,
+               "Content-Security-Policy:", NULL);
     }
-    expect(&w, "GET", "/web/main.js", "", 200, "Content-Type: text/javascript", NULL);
+    expect(&w, "GET", "/web/main.js", "", 200, "Content-Type: text/javascript", "Content-Encoding");
+    expect(&w, "HEAD", "/web/pdf.min.mjs", "Accept-Encoding: gzip, br\r\n", 200,
+           "Content-Encoding: gzip\r\n", NULL);
+    expect(&w, "GET", "/web/pdf.min.mjs", "", 406, "clients that accept gzip", "Content-Encoding");
     expect(&w, "GET", "/web/../main.c", "", 404, "there is nothing", NULL);
     expect(&w, "GET", "/web/", "", 404, "there is nothing", NULL);
 }

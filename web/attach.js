@@ -1,7 +1,8 @@
 // Files to what goes along with a message: a picture as a data URL, anything else as its text.
 import { t } from "./lang.js";
+import * as pdf from "./pdf.js";
 
-const TEXT_MOST = 4 << 20, PICTURE_MOST = 32 << 20;
+const TEXT_MOST = 4 << 20, PICTURE_MOST = 32 << 20, PDF_MOST = 64 << 20;
 const PLAIN = /^image\/(png|jpeg|webp)$/;
 const isPicture = file => file.type.startsWith("image/") && file.type !== "image/svg+xml";
 
@@ -81,7 +82,10 @@ export const read = async (file, sees) => {
     if (file.size > PICTURE_MOST) throw new Error(t("largePicture", { f: file.name }));
     try { return { name: file.name, picture: await pictureOf(file) }; } catch { throw new Error(t("noPicture", { f: file.name })); }
   }
-  if (/\.pdf$/i.test(file.name) || file.type === "application/pdf") throw new Error(t("noPdf", { f: file.name }));
+  if (/\.pdf$/i.test(file.name) || file.type === "application/pdf") {
+    if (file.size > PDF_MOST) throw new Error(t("largePdf", { f: file.name }));
+    return { name: file.name, text: await pdf.read(file) };
+  }
   let text;
   try { text = file.size <= TEXT_MOST ? await textOf(file) : undefined; } catch { /* damaged */ }
   if (text === undefined) throw new Error(t("notText", { f: file.name }));

@@ -27,7 +27,10 @@ const drawReading = now => {
 const drawBody = (body, note) => {
   body.textContent = "";
   if (note.role === "user") {
-    body.append(...talk.picturesOf(note).map(src => make("img", { src, alt: t("picture") })), visible(note.text));
+    const own = typeof note.asked === "string" && note.text.endsWith(note.asked) ? note.asked : note.text, documents = note.text.slice(0, note.text.length - own.length).trim();
+    body.append(...talk.picturesOf(note).map(src => make("img", { src, alt: t("picture") })));
+    if (documents) body.append(make("details", {}, make("summary", { textContent: t("documents") }), visible(documents)));
+    body.append(visible(own));
     return;
   }
   if (note.reasoning) {
@@ -50,6 +53,13 @@ const drawEnd = note => {
   if (more) box.append(link(t("goon"), () => talk.goOn(note), { draws: "goon" }));
   else box.append(link(t("retry"), () => talk.again(note), { draws: "again" }));
   return box;
+};
+
+// The documents and pages that the question brought along, below its answer; a file that was read in may have anything.
+const drawSources = note => {
+  const asked = state.notes.get(note.parent), list = note.role === "assistant" && Array.isArray(asked?.sources) ? asked.sources : [];
+  const words = list.filter(s => typeof s?.name === "string" && Array.isArray(s.pages)).map(s => s.pages.length ? t(s.pages.length > 1 ? "ofPages" : "ofPage", { f: s.name, p: s.pages.join(", ") }) : s.name);
+  return words.length ? make("div", { className: "quiet sources", textContent: t("readFrom", { l: words.join("; ") }) }) : null;
 };
 
 const drawFigures = ({ figures: f }) => {
@@ -105,7 +115,7 @@ const drawNote = (note, i, path) => {
   article.classList.toggle("goes-on", note.role === "assistant" && path[i - 1]?.role === "assistant");
   article.dataset.id = note.id;
   drawBody(body, note);
-  article.append(...[drawEnd(note), isMaking(note) ? null : drawTools(note), learn.drawSaid(note, draw)].filter(Boolean));
+  article.append(...[drawSources(note), drawEnd(note), isMaking(note) ? null : drawTools(note), learn.drawSaid(note, draw)].filter(Boolean));
   return article;
 };
 

@@ -54,7 +54,7 @@ const startParts = () => {
     settings: () => ({ system: settings.system(), request: settings.request(chosen()), tools: settings.chosenTools(), sees: sees() }) });
   welcome.begin(({ text, extra, tools: names }) => talk.say(text, { extra, tools: names }));
   settings.start({ keyed: begin, changed: listModels, may: () => models, model: chosen, context, redraw: () => { known = ""; chat.draw(); list.draw(); figures.lookNow(chosen()); } });
-  compose.start({ chosen, sees, context });
+  compose.start({ chosen, sees, context, all: () => models });
   list.start();
   play.start(() => settings.request(chosen()));
   math.whenReady(() => { if (!talk.state.answer) chat.draw(); });

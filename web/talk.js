@@ -40,13 +40,13 @@ const beginTalk = (text, pictures) => {
   state.notes = new Map();
 };
 
-// A user's message, with pictures as data URLs, below `parent` (the leaf, or where an edited one begins a branch), and its answer. extra: of the request.
-export const say = async (text, { parent, extra, tools: names, pictures } = {}) => {
+// A user's message, with pictures as data URLs, what was written below its documents, and the pages that its passages are of, below `parent` (the leaf, or where an edited one begins a branch), and its answer. extra: of the request.
+export const say = async (text, { parent, extra, tools: names, pictures, sources, asked } = {}) => {
   if (state.answer) return;
-  if (!state.talk) beginTalk(text, pictures);
+  if (!state.talk) beginTalk(asked?.trim() || text, pictures);
   const { talk, notes } = state;
   if (names) talk.tools = names;
-  const n = { ...note(talk, parent === undefined ? talk.leaf : parent, "user", text), extra, ...(pictures?.length ? { pictures } : {}) };
+  const n = { ...note(talk, parent === undefined ? talk.leaf : parent, "user", text), extra, ...(pictures?.length ? { pictures } : {}), ...(sources?.length ? { sources } : {}), ...(asked === undefined ? {} : { asked }) };
   await add(talk, notes, n);
   hooks.changed();
   await answer(n.id, talk, notes);

@@ -14,7 +14,7 @@ const dir = fs.mkdtempSync(path.join(os.tmpdir(), "kentang-browser-"));
 const ended = process => new Promise(done => process.once("exit", done));
 
 const startServer = async (options = [], at = "127.0.0.1:0") => {
-  const child = spawn(kentang, ["serve", "--no-config", "--no-env", "--listen", at, "--socket", "none", "--set", "log.level=info", ...options], { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(kentang, ["serve", ...(options.includes("--config") ? [] : ["--no-config"]), "--no-env", "--listen", at, "--socket", "none", "--set", "log.level=info", ...options], { stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   child.stderr.on("data", d => { log += d; });
   for (let i = 0; i < 200; i++) {
@@ -69,6 +69,15 @@ const zip = (name, text) => {
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-lcd-text"] });
 let main;
+
+// A PDF file with a page for each text of HTML, as chromium prints it.
+const pdfOf = async pages => {
+  const page = await browser.newPage();
+  await page.setContent(pages.map(p => `<div style="break-after: page">${p}</div>`).join("").replace(/ style="break-after: page">(?!.*break-after)/s, ">"));
+  const file = await page.pdf({ format: "A4" });
+  await page.close();
+  return file;
+};
 
 // A context of its own for each test: nothing kept from the one before. Fails on any error of the page's scripts.
 const openPage = async (url, options = {}) => {
@@ -500,7 +509,9 @@ const tests = {
     await page.waitForFunction(() => document.querySelectorAll("#files span").length === 2);
     await page.waitForFunction(() => /\d+ tokens/.test(document.querySelector("#count").textContent));
     await page.setInputFiles("#attach", [{ name: "c.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.4") }]);
-    await page.waitForFunction(() => /kentang run --read c\.pdf/.test(document.querySelector("#notice").textContent));
+    await page.waitForFunction(() => /c\.pdf cannot be read: it is damaged/.test(document.querySelector("#notice").textContent));
+    await page.setInputFiles("#attach", [{ name: "e.pdf", mimeType: "application/pdf", buffer: await pdfOf(["<svg width=90 height=90><circle cx=40 cy=40 r=30 /></svg>"]) }]);
+    await page.waitForFunction(() => /e\.pdf has no text/.test(document.querySelector("#notice").textContent));
     await page.setInputFiles("#attach", [{ name: "d.png", mimeType: "image/png", buffer: fs.readFileSync(chart) }]);
     await page.waitForFunction(() => /sees no pictures.*d\.png|d\.png stays here/.test(document.querySelector("#notice").textContent));
     await say(page, "What is this?");
@@ -508,6 +519,44 @@ const tests = {
     const [asked] = await bodies(page);
     assert.match(asked, /a\.docx\n```\nFirst line\nSecond\n```/);
     assert.match(asked, /b\.html\n```\nHead\nBody bold\n```/);
+    return page;
+  },
+  "of a PDF that is too long the passages nearest to the question go along, and its pages are shown": async () => {
+    const folder = path.join(dir, "several"), encoder = path.join(folder, "encoder.gguf");
+    fs.mkdirSync(folder);
+    execFileSync(kentang, ["synth", "--preset", "tiny-bert", encoder], { stdio: "ignore" });
+    fs.writeFileSync(path.join(folder, "kentang.toml"), `[[models]]\nname = "demo"\npath = "${demo}"\n[[models]]\nname = "encoder"\npath = "${encoder}"\n`);
+    const several = await startServer(["--config", path.join(folder, "kentang.toml")]);
+    const filler = "The committee met again and spoke about the weather, the harvest and the state of the roads. ".repeat(12);
+    const file = await pdfOf(Array.from({ length: 30 }, (_, i) => `<h1>Chapter ${i + 1}</h1><p>${filler}</p><p>${i === 16 ? "The lighthouse keeper of Marunda is called Sari." : `Entry ${i} of the log.`}</p>`));
+    for (const url of [main.url, several.url]) {
+      const page = await openPage(url), embedded = [];
+      page.on("request", r => { if (r.url().endsWith("/v1/embeddings")) embedded.push(r.url()); });
+      await ready(page);
+      await page.setInputFiles("#attach", [{ name: "log.pdf", mimeType: "application/pdf", buffer: file }]);
+      await page.waitForFunction(() => /nearest to your question/.test(document.querySelector("#count").textContent));
+      await say(page, "Who is the lighthouse keeper of Marunda?");
+      await done(page);
+      const [asked] = await bodies(page);
+      assert.match(asked, /\[log\.pdf, page 17\]/);
+      assert.match(asked, /The lighthouse keeper of Marunda is called Sari\./);
+      assert.ok(asked.length < 4000, `${asked.length} characters`);
+      assert.match(await page.textContent(".sources"), /^Read: log\.pdf, pages? .*\b17\b/);
+      assert.equal(embedded.length > 0, url === several.url);
+      if (url === main.url) await picture(page, "page-pdf.png");
+      if (url === several.url) { await several.stop(); return page; }
+      await page.context().close();
+    }
+  },
+  "a short PDF goes along whole, with its pages": async () => {
+    const page = await openPage(main.url);
+    await ready(page);
+    await page.setInputFiles("#attach", [{ name: "two.pdf", mimeType: "application/pdf", buffer: await pdfOf(["<p>Erste Seite: Grüße</p>", "<p>Halaman kedua</p>"]) }]);
+    await say(page, "What is this?");
+    await done(page);
+    const [asked] = await bodies(page);
+    assert.match(asked, /two\.pdf\n```\n\[page 1\]\nErste Seite: Grüße\n\n\[page 2\]\nHalaman kedua\n```/);
+    assert.equal(await page.locator(".sources").count(), 0);
     return page;
   },
   "a picture is attached, pasted and dropped, shown, and sent to a model that sees": async () => {

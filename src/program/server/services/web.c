@@ -8,7 +8,10 @@
 #undef X
 
 static const kt__web_file web_files[] = {
-#define X(symbol, name, path, type) {name, type, kt__web_##symbol, kt__web_##symbol##_end},
+#define IS_GZIP(path) \
+    (sizeof path > 4 && path[sizeof path - 4] == '.' && path[sizeof path - 3] == 'g')
+#define X(symbol, name, path, type) \
+    {name, type, IS_GZIP(path), kt__web_##symbol, kt__web_##symbol##_end},
 #include "services/web_files.def"
 #undef X
 };

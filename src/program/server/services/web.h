@@ -4,11 +4,13 @@
 #ifndef KT_SERVICES_WEB_H
 #define KT_SERVICES_WEB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct kt__web_file {
     const char *name; /* after /web/ */
     const char *type; /* for Content-Type */
+    bool is_gzip;     /* for Content-Encoding */
     const unsigned char *data, *end;
 } kt__web_file;
 

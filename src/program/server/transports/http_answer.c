@@ -42,6 +42,7 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         snprintf(text, sizeof text, "%lld", (long long)r->shared->start_s);
         kt__http_add_header(response, "Process-Start-Time-Unix", text);
     }
+    if (r->encoding) kt__http_add_header(response, "Content-Encoding", r->encoding);
     if (r->page) {
         kt__http_add_header(response, "Content-Security-Policy", KT__WEB_POLICY);
         kt__http_add_header(response, "Referrer-Policy", "no-referrer");

@@ -46,6 +46,7 @@ struct kt__http_request {
     int file; /* with has_file: what is sent in place of reply; closed then */
     bool has_file;
     const char *type;       /* of reply, where it is not the route's */
+    const char *encoding;   /* of reply: "gzip"; NULL: none */
     const char *cors;       /* the origin, where the configuration lets pages of it read answers */
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;

@@ -37,8 +37,17 @@ static int get_metrics(kt__http_request *r) {
 }
 
 static int write_web_file(kt__http_request *r, const kt__web_file *file) {
+    const char *takes = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND,
+                                                    "Accept-Encoding");
+    if (file->is_gzip && !(takes && strstr(takes, "gzip"))) {
+        kt_error err = {0};
+        (void)kt__fail(&err, KT_E_UNSUPPORTED, "this file is sent to clients that accept gzip");
+        kt__wire_write_error_as(&r->reply, 406, &err);
+        return 406;
+    }
     (void)kt__buf_append(&r->reply, file->data, (size_t)(file->end - file->data));
     r->type = file->type;
+    r->encoding = file->is_gzip ? "gzip" : NULL;
     r->page = true;
     return 200;
 }
