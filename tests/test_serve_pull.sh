@@ -54,12 +54,16 @@ pulled() { # PATTERN: until /props says so of the pull, for 20 s
 serve_from good
 expect 403 'http.pull' /v1/models/pull '{"model":"Owner/Tale"}'
 expect 403 'http.pull' /v1/models/pull/stop '{}'
+expect 403 'http.pull' /v1/models/search '{"words":"tale"}'
 curl -s "$url/v1/models" | grep -q '"pull"' && fail "allowed without the setting"
 finish
 
 # fetched, listed, used; what is no name of the hub's, or not there, is refused without a path of ours
 serve_from good --set http.pull=true
 curl -s "$url/v1/models" | grep -q '"pull":true' || fail "not said that clients may"
+expect 400 'words: expected a text' /v1/models/search '{}'
+expect 200 '{"name":"Owner/Tale:q4_k_m","bytes":[1-9][0-9]*,"memory_bytes":[1-9][0-9]*,"fits":true,"sees":false,"downloads":1000' /v1/models/search '{"words":"tale"}'
+expect 200 '"data":\[\]' /v1/models/search '{"words":"nothing like it"}'
 expect 400 'name of the hub' /v1/models/pull '{}'
 expect 400 'name of the hub' /v1/models/pull "{\"model\":\"http://127.0.0.1:$other/good/Owner/Tale/Tale-Q4_K_M.gguf\"}"
 expect 400 'model' /v1/models/pull '{"model":"../../etc/passwd"}'

@@ -5,7 +5,7 @@ import * as store from "./store.js";
 import * as talk from "./talk.js";
 import * as tools from "./tools.js";
 import { $, kept, make } from "./dom.js";
-import { bytes, pickLanguage, t } from "./lang.js";
+import { bytes, number, pickLanguage, t } from "./lang.js";
 
 // name: [lowest, highest, step]; whole numbers have a step of 1. What the server takes, within what makes sense.
 const NUMBERS = { temperature: [0, 5, 0.1], top_k: [0, 10000, 1], top_p: [0, 1, 0.01], min_p: [0, 1, 0.01], repeat_penalty: [0.1, 10, 0.01], max_tokens: [1, 1000000, 1], seed: [0, 4294967295, 1] };
@@ -135,6 +135,26 @@ const followPull = async now => {
   if (now) drawPull(now);
   await Promise.all([drawModels(), hooks.changed()]);
 };
+// ---- what the hub has for some words, and which of it suits this machine ----
+
+const drawHit = h => {
+  const facts = [bytes(h.bytes), h.tokens_per_second && t("atMost", { n: number(h.tokens_per_second, h.tokens_per_second < 10 ? 1 : 0) }), t("needs", { n: bytes(h.memory_bytes) }), h.sees && t("seesPictures"), !h.fits && t("tooLarge")].filter(Boolean);
+  return make("li", { className: "row" }, make("span", { className: "grow" }, h.name, make("small", { className: "quiet", textContent: " " + facts.join(" · ") })),
+    make("button", { type: "button", textContent: t("pullStart"), ariaLabel: `${t("pullStart")}: ${h.name}`, disabled: !h.fits, onclick: () => { $("pull-name").value = h.name; pull(); } }));
+};
+const searchHub = async () => {
+  const words = $("pull-name").value.trim();
+  if (!words) return $("pull-name").focus();
+  $("pull-search").disabled = true;
+  $("models-said").textContent = t("searching");
+  try {
+    const { data } = await (await api.post("v1/models/search", { words })).json();
+    $("hits").replaceChildren(...data.map(drawHit));
+    $("models-said").textContent = data.length ? "" : t("notFound");
+  } catch (e) { $("models-said").textContent = talk.why(e); }
+  $("pull-search").disabled = false;
+};
+
 const pull = async () => {
   const name = $("pull-name").value.trim();
   if (!name) return $("pull-name").focus();
@@ -183,6 +203,7 @@ export const start = given => {
   $("preset-keep").onclick = keepPreset;
   $("preset-drop").onclick = dropPreset;
   $("pull-start").onclick = pull;
+  $("pull-search").onclick = searchHub;
   $("pull-name").onkeydown = e => { if (e.key === "Enter") { e.preventDefault(); pull(); } };
   $("pull-stop").onclick = () => api.post("v1/models/pull/stop", {}).catch(() => {});
   $("export").onclick = () => list.write(null);

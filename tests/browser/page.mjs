@@ -704,6 +704,14 @@ const tests = {
     await name.fill("http://example.org/x.gguf");
     await name.press("Enter");
     await page.getByText(/expected a name of the hub/).waitFor();
+    await name.fill("tale");
+    await page.getByRole("button", { name: "Search", exact: true }).click();
+    await page.locator("#hits li").first().waitFor();
+    assert.match(await page.textContent("#hits"), new RegExp(`^Owner/Tale:q4_k_m ${demoSize} · [\\d,]+ tok/s at most · needs about \\d+ MB of memory`));
+    assert.equal(await page.locator("#hits li").count(), 1);
+    await name.fill("nothing like it");
+    await page.getByRole("button", { name: "Search", exact: true }).click();
+    await page.getByText("Nothing was found.").waitFor();
     await name.fill("Owner/Tale:q4_k_m");
     await fetchIt.click();
     await page.getByText(new RegExp(`Owner/Tale:q4_k_m: [\\d.]+ [kM]B of ${demoSize}`)).waitFor();

@@ -72,13 +72,6 @@ kt_status kt__advise(const char *model, uint64_t memory, double read_bytes_per_s
     return look_at_types(model, &out->from_original, err);
 }
 
-uint64_t kt__advice_memory(const kt__limits *l) {
-    uint64_t left = l->mem_cgroup_bytes > l->mem_cgroup_used_bytes
-                        ? l->mem_cgroup_bytes - l->mem_cgroup_used_bytes
-                        : 0;
-    return l->mem_cgroup_bytes && left < l->mem_available_bytes ? left : l->mem_available_bytes;
-}
-
 /* Bytes a second of all threads that kentang would use; 0: it cannot be measured. */
 static double measure_read_shortly(const kt__limits *limits) {
     kt__topology topology;
@@ -104,16 +97,16 @@ static double measure_read_shortly(const kt__limits *limits) {
 void kt__advice_machine(uint64_t *memory, double *read_bytes_per_s) {
     kt__limits limits;
     kt__limits_read(&limits);
-    *memory = kt__advice_memory(&limits);
+    *memory = kt__limits_left(&limits);
     *read_bytes_per_s = measure_read_shortly(&limits);
 }
 
 kt_status kt__advise_here(const char *model, kt__advice *out, kt_error *err) {
     kt__limits limits;
     kt__limits_read(&limits);
-    kt_status status = kt__advise(model, kt__advice_memory(&limits), 0.0, out, err);
+    kt_status status = kt__advise(model, kt__limits_left(&limits), 0.0, out, err);
     if (status != KT_OK) return status; /* and nothing is measured */
-    return kt__advise(model, kt__advice_memory(&limits), measure_read_shortly(&limits), out, err);
+    return kt__advise(model, kt__limits_left(&limits), measure_read_shortly(&limits), out, err);
 }
 
 json_t *kt__advice_json(const kt__advice *a) {

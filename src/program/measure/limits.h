@@ -79,8 +79,6 @@ kt_status kt__advise(const char *model, uint64_t memory, double read_bytes_per_s
 kt_status kt__advise_here(const char *model, kt__advice *out, kt_error *err) KT_CHECKED;
 /* Memory that is free, and bytes a second that all threads read of it (0: not measured), in under half a second. */
 void kt__advice_machine(uint64_t *memory, double *read_bytes_per_s);
-/* What is free, and of a cgroup's limit what is left. */
-uint64_t kt__advice_memory(const kt__limits *limits);
 void kt__advice_print(const kt__advice *advice);
 json_t *kt__advice_json(const kt__advice *advice); /* the caller's; NULL: no memory */
 

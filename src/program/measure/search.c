@@ -12,7 +12,10 @@
 #include "term/cli.h"
 #include "term/options.h"
 
-enum { MAX_WORDS = 16, DEFAULT_HITS = 10, SPARE_BYTES = 200 << 20 };
+enum {
+    MAX_WORDS = 16,
+    DEFAULT_HITS = 10,
+};
 
 typedef struct search_opts {
     const char *hub, *token_file;
@@ -56,56 +59,12 @@ typedef struct search_machine {
     double read_bytes_per_s; /* 0: not measured */
 } search_machine;
 
-/* The files of one repository that suit best: the first of these recipes that fits, else the smallest. */
-typedef struct suited {
-    const char *tag; /* NULL: there is no GGUF file */
-    uint64_t bytes, memory;
-    bool fits, sees;
-} suited;
-
-/* Weights, and something for keys, values and buffers: a plan knows better once the file is there. */
-static uint64_t memory_of(uint64_t bytes) {
-    return bytes + bytes / 8 + SPARE_BYTES;
-}
-
-static bool size_of_choice(const kt__offer *offer, const char **names, bool *chosen,
-                           const char *tag, suited *out) {
-    const kt__wish wish = {NULL, tag, tag};
-    kt_error ignored;
-    if (kt__choose_files(names, offer->n, &wish, chosen, &ignored) != KT_OK) return false;
-    *out = (suited){.tag = tag};
-    for (size_t i = 0; i < offer->n; i++) {
-        if (!chosen[i]) continue;
-        out->bytes += offer->files[i].bytes;
-        out->sees |= kt__name_is_mmproj(names[i]);
-    }
-    out->memory = memory_of(out->bytes);
-    return true;
-}
-
-static void find_suited(const kt__offer *offer, const search_machine *m, suited *out) {
-    static const char *const tags[] = {"q4_k_m", "q4_k_s", "iq4_xs", "q4_0",
-                                       "q3_k_m", "q2_k",   "q8_0"};
-    const char **names = kt__calloc(offer->n + 1, sizeof *names);
-    bool *chosen = kt__calloc(offer->n + 1, sizeof *chosen);
-    *out = (suited){0};
-    for (size_t i = 0; names && i < offer->n; i++) names[i] = offer->files[i].name;
-    for (size_t i = 0; names && chosen && i < sizeof tags / sizeof *tags && !out->fits; i++) {
-        suited one;
-        if (!size_of_choice(offer, names, chosen, tags[i], &one)) continue;
-        one.fits = one.memory <= m->memory;
-        if (!out->tag || one.fits || one.bytes < out->bytes) *out = one;
-    }
-    kt__free(names);
-    kt__free(chosen);
-}
-
 static void print_head(void) {
     printf("%-52s %-7s %9s %9s %7s %5s %10s\n", "name, for pull and -m", "", "size", "memory",
            "tok/s", "sees", "downloads");
 }
 
-static void print_hit(const search_opts *o, const kt__hub_hit *hit, const suited *s,
+static void print_hit(const search_opts *o, const kt__hub_hit *hit, const kt__hub_suited *s,
                       const search_machine *m) {
     double tok_s = m->read_bytes_per_s > 0 ? m->read_bytes_per_s / (double)s->bytes : 0;
     char name[400], speed[32] = "";
@@ -129,9 +88,9 @@ static void print_hit(const search_opts *o, const kt__hub_hit *hit, const suited
 static kt_status look_at_hit(const search_opts *o, const kt__access *access, const kt__hub_hit *hit,
                              const search_machine *m, int *n_shown, kt_error *err) {
     kt__offer offer;
-    suited s;
+    kt__hub_suited s;
     kt_status status = kt__hub_files(access, hit->repo, &offer, err);
-    if (status == KT_OK) find_suited(&offer, m, &s);
+    if (status == KT_OK) kt__hub_suit(&offer, m->memory, &s);
     kt__offer_free(&offer);
     if (status != KT_OK) return status;
     if (!s.tag || (!s.fits && !o->all)) return KT_OK;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "host/host.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -535,4 +536,50 @@ out:
     kt__buf_free(&url);
     kt__buf_free(&text);
     return status;
+}
+
+/* ---- what of a repository suits a machine ---- */
+
+uint64_t kt__hub_memory_left(void) {
+    kt__limits limits;
+    kt__limits_read(&limits);
+    return kt__limits_left(&limits);
+}
+
+/* Weights, and something for keys, values and buffers. */
+static uint64_t memory_of(uint64_t bytes) {
+    enum { SPARE_BYTES = 200 << 20 };
+    return bytes + bytes / 8 + SPARE_BYTES;
+}
+
+static bool size_of_choice(const kt__offer *offer, const char **names, bool *chosen,
+                           const char *tag, kt__hub_suited *out) {
+    const kt__wish wish = {NULL, tag, tag};
+    kt_error ignored;
+    if (kt__choose_files(names, offer->n, &wish, chosen, &ignored) != KT_OK) return false;
+    *out = (kt__hub_suited){.tag = tag};
+    for (size_t i = 0; i < offer->n; i++) {
+        if (!chosen[i]) continue;
+        out->bytes += offer->files[i].bytes;
+        out->sees |= kt__name_is_mmproj(names[i]);
+    }
+    out->memory = memory_of(out->bytes);
+    return true;
+}
+
+void kt__hub_suit(const kt__offer *offer, uint64_t memory, kt__hub_suited *out) {
+    static const char *const tags[] = {"q4_k_m", "q4_k_s", "iq4_xs", "q4_0",
+                                       "q3_k_m", "q2_k",   "q8_0"};
+    const char **names = kt__calloc(offer->n + 1, sizeof *names);
+    bool *chosen = kt__calloc(offer->n + 1, sizeof *chosen);
+    *out = (kt__hub_suited){0};
+    for (size_t i = 0; names && i < offer->n; i++) names[i] = offer->files[i].name;
+    for (size_t i = 0; names && chosen && i < sizeof tags / sizeof *tags && !out->fits; i++) {
+        kt__hub_suited one;
+        if (!size_of_choice(offer, names, chosen, tags[i], &one)) continue;
+        one.fits = one.memory <= memory;
+        if (!out->tag || one.fits || one.bytes < out->bytes) *out = one;
+    }
+    kt__free(names);
+    kt__free(chosen);
 }

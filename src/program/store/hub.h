@@ -103,6 +103,16 @@ kt_status kt__hub_search(const kt__access *access, const char *words, size_t mos
 kt_status kt__hub_files(const kt__access *access, const char *repo, kt__offer *out,
                         kt_error *err) KT_CHECKED;
 
+/* The files of one repository that suit a machine best: the Q4_K_M, or where that does not fit a smaller one. */
+typedef struct kt__hub_suited {
+    const char *tag; /* "q4_k_m": of the name for pull; NULL: there is no GGUF file */
+    uint64_t bytes;  /* to fetch */
+    uint64_t memory; /* about: a plan knows better once the file is there */
+    bool fits, sees; /* sees: an mmproj file is among them */
+} kt__hub_suited;
+uint64_t kt__hub_memory_left(void); /* that is free here for a model */
+void kt__hub_suit(const kt__offer *offer, uint64_t memory, kt__hub_suited *out);
+
 /* What the hub answered: [{"id": "OWNER/REPO", "downloads": N}]. */
 kt_status kt__hub_read_hits(const char *text, size_t len, const char *url, size_t most,
                             kt__hub_hit *hits, size_t *n, kt_error *err) KT_CHECKED;

@@ -1,6 +1,7 @@
 /* GET and POST /v1/routes and /lora-adapters; POST /v1/models/load and /v1/models/unload, where the configuration lets
- * clients do that (http.manage); /v1/models/pull and /v1/models/pull/stop (http.pull). */
+ * clients do that (http.manage); /v1/models/search, /v1/models/pull and /v1/models/pull/stop (http.pull). */
 #include <jansson.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -114,6 +115,17 @@ static kt_status replace_routes(kt__job *job, kt_error *err) {
     return show_routes(job, err);
 }
 
+static kt_status run_search(kt__job *job, kt_error *err) {
+    KT__STEP(need_pulls(job, err));
+    KT__STEP(kt__job_parse(job, err));
+    const char *words = json_string_value(json_object_get(job->request.json, "words"));
+    if (!words || !*words || strlen(words) > 200)
+        return kt__fail_at(err, KT_E_ARG, "words", UINT64_MAX,
+                           "words: expected a text, such as \"qwen instruct\"");
+    return kt__pulls_search(job->request.settings->config, job->shared->models, words,
+                            &job->answer.out, err);
+}
+
 /* ---- scales of adapters, llama-server's ---- */
 
 static kt_status show_scales(kt__job *job, kt_error *err) {
@@ -158,6 +170,7 @@ out:
 MANAGING(kt__dialect_load, "/v1/models/load", run_load, true);
 MANAGING(kt__dialect_unload, "/v1/models/unload", run_unload, true);
 MANAGING(kt__dialect_pull, "/v1/models/pull", run_pull, false);
+MANAGING(kt__dialect_search, "/v1/models/search", run_search, true);
 MANAGING(kt__dialect_pull_stop, "/v1/models/pull/stop", run_pull_stop, false);
 MANAGING(kt__dialect_routes, "/v1/routes", show_routes, false);
 MANAGING(kt__dialect_set_routes, "/v1/routes", replace_routes, false);

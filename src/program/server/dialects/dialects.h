@@ -34,7 +34,7 @@ extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
 
 /* Of models: dialect_models.c */
 extern const kt__dialect kt__dialect_routes, kt__dialect_set_routes;
-extern const kt__dialect kt__dialect_scales, kt__dialect_set_scales;
+extern const kt__dialect kt__dialect_scales, kt__dialect_set_scales, kt__dialect_search;
 extern const kt__dialect kt__dialect_load, kt__dialect_unload, kt__dialect_pull,
     kt__dialect_pull_stop;
 

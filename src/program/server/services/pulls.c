@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/thread.h"
 #include "setup/model_file.h"
 #include "store/hub.h"
@@ -199,4 +200,63 @@ bool kt__pulls_get(kt__pulls *p, kt__pull_state *out) {
     *out = p->state;
     pthread_mutex_unlock(&p->lock);
     return any;
+}
+
+/* ---- looking for models before anything is fetched ---- */
+
+/* Bytes of weights that are read in a second here, as the first step of a loaded model showed; 0: none is. */
+static double reading_rate(kt__models *models) {
+    double rate = 0;
+    for (size_t i = 0; i < kt__models_count(models); i++) {
+        kt__served_info info;
+        kt__served_get_info(kt__models_at(models, i), &info);
+        double now = info.step_us > 0 ? (double)info.model.decode_bytes * 1e6 / (double)info.step_us
+                                      : 0;
+        if (now > rate) rate = now;
+    }
+    return rate;
+}
+
+static void write_hit(kt__buf *out, const kt__hub_hit *hit, const kt__hub_suited *s, double rate) {
+    char name[300];
+    snprintf(name, sizeof name, "%.255s:%.16s", hit->repo, s->tag);
+    (void)kt__buf_puts(out, out->data[out->len - 1] == '[' ? "{" : ",{");
+    kt__json_member(out, "name", name);
+    (void)kt__buf_printf(out,
+                         ",\"bytes\":%llu,\"memory_bytes\":%llu,\"fits\":%s,\"sees\":%s,"
+                         "\"downloads\":%llu",
+                         (unsigned long long)s->bytes, (unsigned long long)s->memory,
+                         s->fits ? "true" : "false", s->sees ? "true" : "false",
+                         (unsigned long long)hit->downloads);
+    if (rate > 0) (void)kt__buf_printf(out, ",\"tokens_per_second\":%.1f", rate / (double)s->bytes);
+    (void)kt__buf_putc(out, '}');
+}
+
+/* A repository that cannot be looked at is passed over. */
+kt_status kt__pulls_search(const kt__config *config, kt__models *models, const char *words,
+                           kt__buf *out, kt_error *err) {
+    enum { MOST = 10 };
+    const kt__store store = kt__model_name_store(config);
+    kt__access access = {0};
+    kt__hub_hit hits[MOST];
+    size_t n = 0;
+    kt_status status;
+    const uint64_t memory = kt__hub_memory_left();
+    const double rate = reading_rate(models);
+    KT__TRY(kt__store_access(&store, false, &access, err));
+    KT__TRY(kt__hub_search(&access, words, MOST, hits, &n, err));
+    (void)kt__buf_puts(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < n; i++) {
+        kt__offer offer;
+        kt__hub_suited s = {0};
+        kt_error why;
+        if (kt__hub_files(&access, hits[i].repo, &offer, &why) == KT_OK)
+            kt__hub_suit(&offer, memory, &s);
+        kt__offer_free(&offer);
+        if (s.tag) write_hit(out, &hits[i], &s, rate);
+    }
+    (void)kt__buf_puts(out, "]}");
+out:
+    kt__access_close(&access);
+    return status;
 }

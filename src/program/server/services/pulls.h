@@ -38,6 +38,9 @@ bool kt__pulls_stop(kt__pulls *pulls); /* false: none runs */
 kt_status KT_CHECKED kt__pulls_follow(kt__pulls *pulls, const char *name, kt_error *err);
 /* The last one to leave stops what still runs, unless it was begun by kt__pulls_start. */
 void kt__pulls_leave(kt__pulls *pulls);
+/* Models of the hub for some words, as JSON: of each repository the file that suits this machine. Waits for the hub. */
+kt_status KT_CHECKED kt__pulls_search(const kt__config *config, kt__models *models,
+                                      const char *words, kt__buf *out, kt_error *err);
 bool kt__pulls_get(kt__pulls *pulls, kt__pull_state *out); /* false: there was none */
 
 #endif

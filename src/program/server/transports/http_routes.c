@@ -378,6 +378,7 @@ static const kt__route routes[] = {
     JOB("/v1/models/unload", kt__dialect_unload, "model-"),
     JOB("/models/load", kt__dialect_load, "model-"),
     JOB("/models/unload", kt__dialect_unload, "model-"),
+    JOB("/v1/models/search", kt__dialect_search, "model-"),
     JOB("/v1/models/pull", kt__dialect_pull, "model-"),
     JOB("/v1/models/pull/stop", kt__dialect_pull_stop, "model-"),
     {"GET", "/v1/routes", &kt__dialect_routes, NULL, NULL, NULL, "routes-", 0, NULL},
