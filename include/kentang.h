@@ -1383,7 +1383,8 @@ typedef struct kt_engine_stats {
     uint64_t n_actions[KT_ACTION_COUNT];
     /* experts that are read as they are needed: those that layers used, of these not in memory by then, and bytes read */
     uint64_t n_experts_used, n_experts_missed, expert_read_bytes;
-    /* a graphics processor: what all models have of its memory, and how long somebody waited for it */
+    /* a graphics processor: what all models have of its memory, and how long somebody waited for it since this one
+     * was opened */
     bool device_lost;
     uint64_t device_bytes, device_us;
 } kt_engine_stats;

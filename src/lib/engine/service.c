@@ -301,7 +301,7 @@ static void add_device_use(const kt_engine *engine, kt_engine_stats *out) {
     kt__gpu_use use = kt__gpu_get_use(engine->model->gpu);
     out->device_lost = kt__gpu_is_lost(engine->model->gpu);
     out->device_bytes = use.memory_bytes;
-    out->device_us = (uint64_t)use.wait_us;
+    out->device_us = (uint64_t)(use.wait_us - engine->model->device->before_us);
 }
 
 void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {

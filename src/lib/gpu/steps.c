@@ -1,7 +1,7 @@
 /* What operations share: where operands are, products, activations. */
 #include "gpu/steps.h"
 
-enum { GROUP = 64, GROUPS_MAX = 65535 };
+enum { GROUP = 64, GROUPS_MAX = 65535, SINGLE = 8 };
 
 uint64_t kt__gpu_at(const kt__gpu_pass *pass, const void *host, size_t bytes) {
     for (int i = 0; host && i < pass->n_set; i++) {
@@ -86,6 +86,10 @@ void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
               (uint32_t)p->w->n_col, (uint32_t)layout->row_bytes, (uint32_t)layout->d,
               (uint32_t)(kind == KT__ACT_Q256 ? layout->s16 : layout->s32), (uint32_t)p->ld_out,
               (uint32_t)p->ld_residual, (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u), n_tok}};
+    if (n_tok == 1 && how.tokens > 1) { /* its registers hold one token's sums */
+        how.kind += SINGLE;
+        how.tokens = 1;
+    }
     kt__gpu_tape_put(&pass->tape, how.shader, how.kind, &args, kt__gpu_groups(p->w->n_row),
                      (n_tok + (uint32_t)how.tokens - 1) / (uint32_t)how.tokens, 1);
     pass->tape.work += (uint64_t)p->w->n_row * (uint64_t)p->w->n_col * n_tok;

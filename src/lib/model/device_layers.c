@@ -127,6 +127,7 @@ kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__l
         KT__TRY(kt__gpu_set_copy(d->weights, net->ones, (size_t)longest_head(net) * sizeof(float),
                                  err));
     report_layers(d, net);
+    d->before_us = kt__gpu_get_use(gpu).wait_us;
     *out = d;
     d = NULL;
 out:

@@ -1,13 +1,15 @@
 /* Products with types of 256 weights (NUMERICS, 6): an invocation has a row, and TOK tokens.
  *
- * KIND: 0 Q4_K, 1 Q5_K, 2 Q6_K, 3 Q2_K, 4 Q3_K. at: weights, activations, out, bias, residual.
+ * KIND: 0 Q4_K, 1 Q5_K, 2 Q6_K, 3 Q2_K, 4 Q3_K; 8 more for a single token. at: weights, activations,
+ * out, bias, residual.
  * n: the first row's byte from at[0], bytes of a row, rows, columns, bytes of an activation row and
  * where its d and s16 are, floats of a row of out and of residual, 1 bias + 2 residual, tokens. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
 
-const uint TOK = 4u;
+const uint TOK = KIND >= 8 ? 1u : 4u;
+const int TYPE = KIND & 7;
 
 const uint BLOCK[5] = uint[](144u, 176u, 210u, 84u, 110u);
 
@@ -39,16 +41,16 @@ void group_of(Words w, uint at, uint g, out uint q[4], out int scale, out int lo
     uint part = 16u * (g & 1u);
     low = 0;
     scale = 0;
-    if (KIND <= 1) {
-        uint qs = at + (KIND == 0 ? 16u : 48u) + 32u * (g >> 2) + part;
+    if (TYPE <= 1) {
+        uint qs = at + (TYPE == 0 ? 16u : 48u) + 32u * (g >> 2) + part;
         uint shift = (g >> 1 & 1u) * 4u;
         six_bits(w, at + 4u, g >> 1, scale, low);
         for (uint i = 0u; i < 4u; i++) {
             q[i] = word_at(w, qs + 4u * i) >> shift & 0x0f0f0f0fu;
-            if (KIND == 1)
+            if (TYPE == 1)
                 q[i] |= (word_at(w, at + 16u + part + 4u * i) >> (g >> 1) & 0x01010101u) << 4;
         }
-    } else if (KIND == 2) {
+    } else if (TYPE == 2) {
         uint in_half = g >> 3, quarter = g >> 1 & 3u;
         uint ql = at + 64u * in_half + 32u * (quarter & 1u) + part;
         uint qh = at + 128u + 32u * in_half + part;
@@ -60,8 +62,8 @@ void group_of(Words w, uint at, uint g, out uint q[4], out int scale, out int lo
         }
     } else {
         uint in_half = g >> 3, quarter = g >> 1 & 3u;
-        uint qs = at + (KIND == 3 ? 16u : 32u) + 32u * in_half + part;
-        if (KIND == 3) {
+        uint qs = at + (TYPE == 3 ? 16u : 32u) + 32u * in_half + part;
+        if (TYPE == 3) {
             uint both = byte_at(w, at + g);
             scale = int(both & 15u);
             low = int(both >> 4);
@@ -70,7 +72,7 @@ void group_of(Words w, uint at, uint g, out uint q[4], out int scale, out int lo
         }
         for (uint i = 0u; i < 4u; i++) {
             q[i] = word_at(w, qs + 4u * i) >> 2u * quarter & 0x03030303u;
-            if (KIND == 4) {
+            if (TYPE == 4) {
                 uint third = word_at(w, at + part + 4u * i) >> (4u * in_half + quarter);
                 q[i] = less(q[i] | (third & 0x01010101u) << 2, 4u);
             }
@@ -81,12 +83,12 @@ void group_of(Words w, uint at, uint g, out uint q[4], out int scale, out int lo
 /* d, and what minima count. */
 void header_of(Words w, uint at, out float d, out float dmin) {
     dmin = 0.0;
-    if (KIND <= 1) {
+    if (TYPE <= 1) {
         d = from_f16(half_at(w, at));
         dmin = from_f16(half_at(w, at + 2u));
-    } else if (KIND == 2) {
+    } else if (TYPE == 2) {
         d = from_f16(half_at(w, at + 208u));
-    } else if (KIND == 3) {
+    } else if (TYPE == 3) {
         d = from_f16(half_at(w, at + 80u));
         dmin = from_f16(half_at(w, at + 82u));
     } else {
@@ -94,7 +96,7 @@ void header_of(Words w, uint at, out float d, out float dmin) {
     }
 }
 
-const bool HAS_MIN = KIND <= 1 || KIND == 3;
+const bool HAS_MIN = TYPE <= 1 || TYPE == 3;
 
 void main() {
     uint r = gl_GlobalInvocationID.x, t0 = gl_WorkGroupID.y * TOK, n_tok = pc.n[10];
@@ -108,7 +110,7 @@ void main() {
     }
     uint n_block = pc.n[3] / 256u;
     for (uint b = 0u; b < n_block; b++) {
-        uint at = pc.n[0] + r * pc.n[1] + b * BLOCK[KIND];
+        uint at = pc.n[0] + r * pc.n[1] + b * BLOCK[TYPE];
         int isum[TOK], msum[TOK];
         for (uint t = 0u; t < TOK; t++) isum[t] = msum[t] = 0;
         for (uint g = 0u; g < 16u; g++) {

@@ -1,16 +1,17 @@
 /* Products with types of 32 weights (NUMERICS, 6): an invocation has a row, and TOK tokens.
  *
- * KIND: 0 Q4_0, 1 Q4_1, 2 Q5_0, 3 Q5_1, 4 Q8_0, 5 IQ4_NL. at and n as of mm_q256.comp, with s32 in
+ * KIND: 0 Q4_0, 1 Q4_1, 2 Q5_0, 3 Q5_1, 4 Q8_0, 5 IQ4_NL; 8 more for a single token. at and n as of mm_q256.comp, with s32 in
  * place of s16. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
 
-const uint TOK = 4u;
+const uint TOK = KIND >= 8 ? 1u : 4u;
+const int TYPE = KIND & 7;
 
 const uint BLOCK[6] = uint[](18u, 20u, 22u, 24u, 34u, 18u);
-const bool HAS_MIN = KIND == 1 || KIND == 3;
-const bool HAS_FIFTH = KIND == 2 || KIND == 3;
+const bool HAS_MIN = TYPE == 1 || TYPE == 3;
+const bool HAS_FIFTH = TYPE == 2 || TYPE == 3;
 
 uint less(uint bytes, uint by) { return ((bytes | 0x80808080u) - by * 0x01010101u) ^ 0x80808080u; }
 
@@ -26,16 +27,16 @@ uint level_of(uint nibbles) {
 
 /* The block's weights i .. i + 3 of 4 * word. */
 uint levels_at(Words w, uint at, uint word) {
-    if (KIND == 4) return word_at(w, at + 2u + 4u * word);
-    uint qs = at + (KIND == 0 || KIND == 5 ? 2u : KIND == 1 ? 4u : KIND == 2 ? 6u : 8u);
+    if (TYPE == 4) return word_at(w, at + 2u + 4u * word);
+    uint qs = at + (TYPE == 0 || TYPE == 5 ? 2u : TYPE == 1 ? 4u : TYPE == 2 ? 6u : 8u);
     uint q = word_at(w, qs + 4u * (word & 3u)) >> (word >> 2) * 4u & 0x0f0f0f0fu;
-    if (KIND == 5) return level_of(q);
+    if (TYPE == 5) return level_of(q);
     if (HAS_FIFTH) {
-        uint fifth = word_at(w, at + (KIND == 2 ? 2u : 4u)) >> 4u * word & 15u;
+        uint fifth = word_at(w, at + (TYPE == 2 ? 2u : 4u)) >> 4u * word & 15u;
         q |= (fifth * 0x00204081u & 0x01010101u) << 4;
     }
-    if (KIND == 0) q = less(q, 8u);
-    if (KIND == 2) q = less(q, 16u);
+    if (TYPE == 0) q = less(q, 8u);
+    if (TYPE == 2) q = less(q, 16u);
     return q;
 }
 
@@ -52,7 +53,7 @@ void main() {
     }
     uint n_block = pc.n[3] / 32u;
     for (uint b = 0u; b < n_block; b++) {
-        uint at = pc.n[0] + r * pc.n[1] + b * BLOCK[KIND];
+        uint at = pc.n[0] + r * pc.n[1] + b * BLOCK[TYPE];
         int sum[TOK];
         for (uint t = 0u; t < TOK; t++) sum[t] = 0;
         for (uint i = 0u; i < 8u; i++) {
