@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 source=$2 bin=$3 out=$4 family=$5 model=$6 mmproj=$7 picture=$8
-libs=$(for room in engine requests answer prompt context sched calls sample grammar chat jinja tokenizer vision model ops kv kernels gguf quant \
+libs=$(for room in engine requests answer prompt context sched calls sample grammar chat jinja tokenizer vision model gpu ops kv kernels gguf quant \
     picture peers host bank base; do echo "$build/libkt_$room.a"; done)
 # shellcheck disable=SC2086
 cc -O2 -D_GNU_SOURCE -I"$here/../../include" -I"$here/../../src/lib" "$here/vision_rows.c" -o "$out/vision_rows" -Wl,--start-group $libs \
