@@ -120,15 +120,24 @@ void kt__lora_scales_set(kt__lora_scales *scales, const kt__adapter_named *named
     pthread_mutex_unlock(&scales->lock);
 }
 
+static bool is_served(const kt__config *config, const char *name) {
+    char other[KT__ADAPTER_NAME_MAX + 1];
+    for (size_t i = 0; kt__lora_name(config, i, other); i++)
+        if (!strcmp(other, name)) return true;
+    return false;
+}
+
 size_t kt__lora_scales_get(kt__lora_scales *scales, const kt__config *config,
                            kt__adapter_named named[KT_ADAPTERS_MAX],
                            char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1]) {
     pthread_mutex_lock(&scales->lock);
     bool is_set = scales->is_set;
-    size_t n = scales->n;
-    for (size_t i = 0; is_set && i < n; i++) {
-        memcpy(names[i], scales->names[i], sizeof scales->names[i]);
-        named[i] = (kt__adapter_named){names[i], scales->scale[i]};
+    size_t n = 0;
+    for (size_t i = 0; is_set && i < scales->n; i++) {
+        if (!is_served(config, scales->names[i])) continue; /* a reload took it away */
+        memcpy(names[n], scales->names[i], sizeof scales->names[i]);
+        named[n] = (kt__adapter_named){names[n], scales->scale[i]};
+        n++;
     }
     pthread_mutex_unlock(&scales->lock);
     return is_set ? n : kt__adapters_default(config, named, names);
