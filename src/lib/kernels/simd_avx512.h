@@ -353,4 +353,24 @@ KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
     return vi_dot8(vi_dot8(a, low, x0), high, x1);
 }
 
+/* From how many tokens on gemm was measured to be faster than rowdot (bench/bench_kernels). */
+#define GEMM_FROM_Q4_0 3
+#define GEMM_FROM_Q4_1 3
+#define GEMM_FROM_Q5_0 5
+#define GEMM_FROM_Q5_1 5
+#define GEMM_FROM_Q8_0 5
+#define GEMM_FROM_IQ4_NL 3
+#define GEMM_FROM_MXFP4 3
+#define GEMM_FROM_NVFP4 5
+#define GEMM_FROM_Q2_K 2
+#define GEMM_FROM_Q3_K 2
+#define GEMM_FROM_Q4_K 3
+#define GEMM_FROM_Q5_K 4
+#define GEMM_FROM_Q6_K 5
+#define GEMM_FROM_IQ4_XS 3
+#define GEMM_FROM_COARSE 5
+#define GEMM_FROM_FINE 5
+#define GEMM_FROM_CRUMBS 5
+#define GEMM_FROM_BYTES 5
+
 #endif

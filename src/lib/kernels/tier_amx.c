@@ -1,8 +1,6 @@
 /* The amx tier's products on tiles. Few tokens, and all else, are the avx512 tier's. */
-#include "kernels/amx.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"
-#include "kernels/gemm_from_avx512.h"
 #include "kernels/mm_parts.h"
 
 #include "kernels/gemm_tiles.inc"

@@ -2,12 +2,10 @@
  * entries of codebooks; the avx512 tier does without: gathers are slow on older processors that have it, whose
  * microcode holds them back (Gather Data Sampling), and fast on all that have tiles. Many tokens are multiplied on
  * tiles. The rest is the avx512 tier's. */
-#include "kernels/amx.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"
 #include "kernels/rowdot_avx512.h"
 #include "kernels/mm_parts.h"
-#include "kernels/gemm_from_avx512.h"
 
 #include "kernels/gemm_tiles.inc"
 #include "kernels/rowdot.inc"

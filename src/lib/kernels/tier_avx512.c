@@ -1,6 +1,5 @@
 /* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own
  * (mm_avx512.inc). And the amx tier, which has products of its own and shares the rest. */
-#include "kernels/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"
@@ -30,7 +29,22 @@
 #define OUTER_VECS 2
 #include "kernels/outer.inc"
 
-#include "kernels/fit_avx512.h"
+/* ---- what the searches for scales (quant/fit_lanes.inc) have of their own here: a level is found by permutations ---- */
+
+/* level[k] for the greatest k with half[k - 1] <= t, else level[0]; half[15] ascends: its middle, the
+ * middle of either side, and so on */
+#define KT_OWN_RUNG
+KT_INLINE v16 v16_rung(const float half[20], const float level[16], v16 t) {
+    vi at = _mm512_maskz_set1_epi32(m16_le(v16_set1(half[7]), t), 8);
+    m16 up = m16_le(_mm512_permutexvar_ps(at, _mm512_loadu_ps(half + 3)), t);
+    at = _mm512_mask_or_epi32(at, up, at, vi_set1(4));
+    up = m16_le(_mm512_permutexvar_ps(at, _mm512_loadu_ps(half + 1)), t);
+    at = _mm512_mask_or_epi32(at, up, at, vi_set1(2));
+    up = m16_le(_mm512_permutexvar_ps(at, _mm512_loadu_ps(half)), t);
+    at = _mm512_mask_or_epi32(at, up, at, vi_set1(1));
+    return _mm512_permutexvar_ps(at, _mm512_loadu_ps(level));
+}
+
 #include "kernels/tier.inc"
 
 static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {

@@ -1,7 +1,7 @@
 /* The avxvnni tier's attention and its peak. Its quantised products are parts of their own (mm_avxvnni.inc);
  * its table, and all else, is in tier_avx2.c. */
-#include "kernels/avxvnni.h"
 #include "kernels/simd_avxvnni.h"
+#include "kernels/mm_parts.h"
 #include "kernels/vec_math.inc"
 
 #include "kernels/attn_256.inc"

@@ -8,11 +8,18 @@
 
 #include "base/math.h"
 #include "kernels/kernels.h"
-#include "kernels/recur_ref.h"
 #include "kernels/quantise_page_ref.h"
 #include "quant/fit.h"
 
-enum { LANES = KT__REF_LANES, TOK_TILE = 8 };
+enum { LANES = 16, TOK_TILE = 8 };
+
+/* lane i takes lane i + 8, then + 4, + 2, + 1 */
+static float tree_sum(float lane[LANES]) {
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+    }
+    return lane[0];
+}
 
 /* ---- activation quantisation ---- */
 
@@ -160,7 +167,7 @@ static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0,
             for (int k = 0; k < n_padded; k++) lane[k % LANES] = fmaf(w[k], x[k], lane[k % LANES]);
         }
     }
-    for (int t = 0; t < n; t++) acc[t] = kt__ref_tree_sum(lanes[t]);
+    for (int t = 0; t < n; t++) acc[t] = tree_sum(lanes[t]);
 }
 
 typedef void dot_fn(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n, float *acc);
@@ -209,7 +216,7 @@ static void ref_outer_mm(const kt__outer_mm *mm, void *scratch) {
 static float ref_rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
     float lane[LANES] = {0};
     for (int i = 0; i < n; i++) lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
-    float sum = kt__ref_tree_sum(lane);
+    float sum = tree_sum(lane);
     float factor = 1.0f / sqrtf(sum / (float)n + eps);
     for (int i = 0; i < n; i++) {
         float y = x[i] * factor;
@@ -403,7 +410,7 @@ static void attn_query(const kt__attn *attn, int i) {
         if (!value_is_quantised(attn, i, slot)) add_value(attn, i, slot, s[slot]);
     }
     attn->m[i] = m;
-    attn->l[i] = kt__ref_tree_sum(lane);
+    attn->l[i] = tree_sum(lane);
 }
 
 static void ref_attention(const kt__attn *attn, void *scratch) {
@@ -428,6 +435,51 @@ static void attn_merge(float *M, float *L, float *O, float m, float l, const flo
 static void attn_finish(const float *O, float L, int head_dim, float *out) {
     float inverse = 1.0f / L;
     for (int d = 0; d < head_dim; d++) out[d] = O[d] * inverse;
+}
+
+/* ---- recurrent layers (docs/NUMERICS.md, section 17) ---- */
+
+static void conv_ref(const kt__conv *c) {
+    for (size_t i = 0; i < (size_t)c->n; i++) {
+        float y = c->bias ? c->bias[i] : 0;
+        for (size_t j = 0; j < (size_t)c->width; j++)
+            y = fmaf(c->w[j * c->ld_w + i], c->x[j][i], y);
+        c->out[i] = c->silu ? y / (1.0f + kt__expf(-y)) : y;
+    }
+}
+
+/* One row of the state meets one token. */
+static float delta_step(const kt__delta *d, float *s, size_t t, size_t row) {
+    const float *q = d->q + t * d->ld_qk, *k = d->k + t * d->ld_qk;
+    const float *a = d->a ? d->a + row * (size_t)d->dim : NULL;
+    float beta = d->beta[t * d->ld_g + (a ? row : 0)], v = d->v[t * d->ld_v + row];
+    float known[LANES] = {0}, out[LANES] = {0};
+    for (int i = 0; i < d->dim; i++) {
+        s[i] = (a ? kt__expf(beta * a[i]) : d->decay[t * d->ld_g]) * s[i];
+        known[i % LANES] = fmaf(s[i], k[i], known[i % LANES]);
+    }
+    float change = beta * (d->adds ? v : v - tree_sum(known));
+    for (int i = 0; i < d->dim; i++) {
+        s[i] = fmaf(k[i], change, s[i]);
+        out[i % LANES] = fmaf(s[i], q[i], out[i % LANES]);
+    }
+    return tree_sum(out);
+}
+
+static void delta_ref(const kt__delta *d) {
+    for (int r = 0; r < d->n_row; r++) {
+        float *s = d->s + (size_t)r * (size_t)d->dim;
+        for (size_t t = 0; t < (size_t)d->n_tok; t++)
+            d->out[t * d->ld_out + (size_t)r] = delta_step(d, s, t, (size_t)r);
+    }
+}
+
+static void softplus_ref(float *x, int n) {
+    for (int i = 0; i < n; i++) x[i] = kt__softplusf(x[i]);
+}
+
+static void sigmoid_mul_ref(const float *x, const float *gate, int n, float *out) {
+    for (int i = 0; i < n; i++) out[i] = x[i] / (1.0f + kt__expf(-gate[i]));
 }
 
 /* ---- the rest ---- */
@@ -487,10 +539,10 @@ const kt__kernels kt__kernels_ref = {
     .silu_mul = silu_mul,
     .gelu_mul = gelu_mul,
     .softcap = ref_softcap,
-    .conv = kt__ref_conv,
-    .delta = kt__ref_delta,
-    .softplus = kt__ref_softplus,
-    .sigmoid_mul = kt__ref_sigmoid_mul,
+    .conv = conv_ref,
+    .delta = delta_ref,
+    .softplus = softplus_ref,
+    .sigmoid_mul = sigmoid_mul_ref,
     .rope_neox = rope_neox,
     .rope_norm = rope_norm,
     .store_k = store_k,
