@@ -145,170 +145,7 @@ static int64_t op_now_us(void *user) {
     return kt__now_us();
 }
 
-/* ---- pages ---- */
-
-/* Positions that may be found: at least one is computed, for its logits. */
-static size_t n_findable(const kt__task *task) {
-    return (size_t)task->n_tok - 1;
-}
-
-static bool uses_cache(const kt__work *w) {
-    return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
-}
-
-/* Where f16 copies are gone that rows after n_done read, or no state leads there, positions are
- * computed again from where they are there; for those who come after, they are kept then where this
- * prompt departs from an earlier one, and where it ends. */
-static void own_end(kt__runner *r, kt__task *task) {
-    kt__work *w = kt__work_of(task);
-    kt__kv_table *table = &w->state->table;
-    kt__kv_table_cut(table, (int64_t)n_findable(task));
-    kt__kv_table_cut(table, task->n_done);
-    task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
-}
-
-/* The index gets blocks from n_done on, which is before the cursor where they are computed
- * again. */
-static void move_cursor_back(kt__work *w) {
-    int32_t n_block = w->task.n_done / KT__PAGE_POS;
-    if (n_block < w->cursor.n_block)
-        w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
-}
-
-/* After whole blocks, the beginning of one that was seen; recurrent states are at the ends of blocks alone. What is still
- * read from a store comes first. */
-static int32_t share_part(kt__runner *r, kt__work *w) {
-    kt__kv_table *table = &w->state->table;
-    if (w->n_load > 0 || w->task.loading || kt__kv_has_states(r->engine->kv) ||
-        w->task.n_done != w->cursor.n_block * KT__PAGE_POS)
-        return 0;
-    kt__kv_table_truncate(r->engine->kv, table, w->task.n_done);
-    int32_t n = kt__prefix_match_part(r->engine->prefix, &w->cursor, w->state->tokens,
-                                      n_findable(&w->task), table);
-    w->task.n_done += n;
-    return n;
-}
-
-static void ask_index(kt__runner *r, kt__work *w) {
-    kt__task *task = &w->task;
-    kt__prefix *prefix = r->engine->prefix;
-    w->cursor = (kt__prefix_cursor){w->root, 0};
-    kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
-    task->n_done = w->cursor.n_block * KT__PAGE_POS;
-    bool with_ends = kt__stored_is_used(r->engine);
-    task->loading = kt__prefix_store(prefix) != NULL && !with_ends;
-    if (!with_ends && !kt__kv_has_states(r->engine->kv)) return;
-    own_end(r, task);
-    move_cursor_back(w);
-    if (!kt__stored_begin(w, n_findable(task))) ask_index(r, w);
-}
-
-static void count_found(kt__runner *r, kt__work *w, bool asked) {
-    kt__engine_counts *counts = &r->engine->counts;
-    w->is_counted = true;
-    w->n_cached = w->task.n_done > w->n_base ? w->task.n_done - w->n_base : 0;
-    counts->n_prompt_tok += (uint64_t)w->n_prompt;
-    counts->n_cached_tok += (uint64_t)w->n_cached;
-    if (!uses_cache(w)) return;
-    counts->n_queried_tok += (uint64_t)w->n_prompt;
-    if (asked && !w->task.loading) w->ops->looked_up(w);
-}
-
-static void tell_progress(kt__work *w) {
-    if (w->ops->progressed && !w->task.loading && w->n_load == 0) w->ops->progressed(w);
-}
-
-/* An answer that continues where its sequence was evaluated has its first logits already. */
-static void take_first(kt__work *w) {
-    int32_t id;
-    kt__row row = {.logits = w->state->logits};
-    if (w->task.kind == KT__TASK_ANSWER && w->task.n_done == w->task.n_tok)
-        (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
-}
-
-static void op_start(void *user, kt__task *task) {
-    kt__runner *r = user;
-    kt__work *w = kt__work_of(task);
-    if (!task->started) w->ops->started(w);
-    bool asked = task->n_done == 0 && uses_cache(w);
-    if (asked) ask_index(r, w);
-    if (asked) (void)share_part(r, w);
-    if (w->n_load == 0) own_end(r, task);
-    if (!w->is_counted) count_found(r, w, asked);
-    move_cursor_back(w);
-    tell_progress(w);
-    take_first(w);
-    atomic_store(&w->n_computed, task->n_done);
-}
-
-static void count_loaded(kt__runner *r, kt__work *w, int32_t n) {
-    if (w->task.n_preempted > 0) return;
-    w->n_cached += n;
-    r->engine->counts.n_cached_tok += (uint64_t)n;
-    r->engine->counts.n_disk_tok += (uint64_t)n;
-}
-
-/* Nobody held the windows of what was loaded until now. */
-static void own_loaded_end(kt__runner *r, kt__work *w) {
-    own_end(r, &w->task);
-    move_cursor_back(w);
-}
-
-/* With ends all or nothing is loaded; what memory has of it is used where something is missing. */
-static void load_to_end(kt__runner *r, kt__work *w, int64_t until_us) {
-    while (w->n_load > 0 && kt__now_us() < until_us) kt__stored_load(w);
-    if (w->n_load > 0) return;
-    if (w->load_failed) ask_index(r, w);
-    own_loaded_end(r, w);
-    if (!w->load_failed) count_loaded(r, w, w->task.n_done);
-}
-
-static void load_blocks(kt__runner *r, kt__work *w, int64_t until_us) {
-    kt__task *task = &w->task;
-    while (task->loading && kt__now_us() < until_us) {
-        task->loading = kt__prefix_load(r->engine->prefix, &w->cursor, w->state->tokens,
-                                        n_findable(task), &w->state->table);
-        if (!task->loading) break;
-        task->n_done += KT__PAGE_POS;
-        count_loaded(r, w, KT__PAGE_POS);
-    }
-    if (task->loading) return;
-    int32_t n = share_part(r, w);
-    if (task->n_preempted == 0) {
-        w->n_cached += n;
-        r->engine->counts.n_cached_tok += (uint64_t)n;
-    }
-    own_loaded_end(r, w);
-}
-
-static void op_load(void *user, kt__task *task, int64_t until_us) {
-    kt__runner *r = user;
-    kt__work *w = kt__work_of(task);
-    if (w->n_load > 0) {
-        load_to_end(r, w, until_us);
-    } else {
-        load_blocks(r, w, until_us);
-    }
-    atomic_store(&w->n_computed, task->n_done);
-    if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
-    tell_progress(w);
-}
-
-static void op_fork(void *user, const kt__task *src, kt__task *dst) {
-    kt__runner *r = user;
-    dst->n_done = dst->n_tok - 1;
-    kt__kv_table_share(r->engine->kv, &kt__work_of(src)->state->table, dst->n_done,
-                       &kt__work_of(dst)->state->table);
-    own_end(r, dst);
-    move_cursor_back(kt__work_of(dst));
-}
-
-static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
-    kt__runner *r = user;
-    kt__kv_table *table = &kt__work_of(task)->state->table;
-    return kt__kv_table_grow_as(r->engine->kv, table, task->n_done, n_pos, KT__GROW_STAGED, NULL) ==
-           KT_OK;
-}
+/* ---- pages (pages.c) ---- */
 
 /* Rows of a picture that see each other are computed together: a slice ends before them, or after. */
 static int32_t op_fit(void *user, const kt__task *task, int32_t n, int32_t most) {
@@ -329,53 +166,6 @@ static int64_t op_pages_left(void *user) {
 
 static int64_t op_pages_most(void *user) {
     return kt__kv_n_pages_most(((kt__runner *)user)->engine->kv);
-}
-
-static void op_drop(void *user, kt__task *task) {
-    kt__runner *r = user;
-    kt__work *w = kt__work_of(task);
-    kt__kv_table_truncate(r->engine->kv, &w->state->table, 0);
-    w->cursor = w->stored = (kt__prefix_cursor){w->root, 0};
-    w->n_load = 0;
-    task->n_done = 0;
-    atomic_store(&w->n_computed, 0);
-    kt__speculator_trim(r->engine->speculator, &w->state->draft, 0);
-}
-
-/* What was computed becomes known to the index. */
-static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
-    kt__task *task = &w->task;
-    task->n_done += n;
-    atomic_store(&w->n_computed, task->n_done);
-    kt__kv_table_settle(r->engine->kv, &w->state->table, task->n_done);
-    if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
-    kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,
-                      &w->state->table);
-    kt__stored_put_blocks(w);
-}
-
-/* Takes the tokens that a full context loses out of it. Those after them are computed again: their
- * keys and values were made from them, and at other positions. */
-static void drop_tokens(kt__runner *r, kt__work *w) {
-    kt__task *task = &w->task;
-    kt__seq_state *state = w->state;
-    int32_t after = w->n_keep + w->n_drop, n_before = task->n_done;
-    memmove(state->tokens + w->n_keep, state->tokens + after,
-            (size_t)(task->n_tok - after) * sizeof *state->tokens);
-    task->n_tok -= w->n_drop;
-    task->n_begin -= w->n_drop;
-    task->all_logits = false;
-    task->n_done = w->n_keep;
-    kt__kv_table_truncate(r->engine->kv, &state->table, w->n_keep);
-    own_end(r, task);
-    w->cursor = w->stored = kt__prefix_cursor_at(w->root, state->tokens,
-                                                 task->n_done / KT__PAGE_POS);
-    kt__speculator_trim(r->engine->speculator, &state->draft, 0);
-    if (w->proposals) w->proposals->n_first = 0;
-    task->n_recomputed += n_before - w->n_drop - task->n_done;
-    atomic_store(&w->n_computed, task->n_done);
-    w->n_dropped += w->n_drop;
-    w->n_drop = 0;
 }
 
 static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
@@ -587,8 +377,8 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
             fail_states(w);
             return;
         }
-        note_computed(r, w, 1);
-        tell_progress(w); /* of a prompt's last token, where all before it was found */
+        kt__pages_computed(w, 1);
+        kt__pages_tell_progress(w); /* of a prompt's last token, where all before it was found */
         kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
         bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
         if (i == n || r->step.ids[seg->row0 + i + 1] != id) break;
@@ -603,7 +393,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
         r->engine->counts.n_accepted += (uint64_t)accepted;
         kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
     }
-    if (w->n_drop > 0) drop_tokens(r, w);
+    if (w->n_drop > 0) kt__pages_drop_tokens(w);
 }
 
 /* Those with adapters were in the batch together, for all of that time. */
@@ -795,10 +585,10 @@ static void complete_slice(kt__runner *r, int index) {
         fail_states(w);
         return;
     }
-    note_computed(r, w, n);
-    tell_progress(w);
+    kt__pages_computed(w, n);
+    kt__pages_tell_progress(w);
     keep_state(w, r->engine->fwd, r->prompts.segs[index].row0 + n - 1);
-    if (uses_cache(w)) kt__stored_put_ends(w, before);
+    kt__pages_put_ends(w, before);
     if (task->kind == KT__TASK_EMBED) {
         if (complete) task->finish = KT_FINISH_LENGTH;
         return;
@@ -808,7 +598,7 @@ static void complete_slice(kt__runner *r, int index) {
         kt__row of = row_of(r->engine->fwd, row++);
         (void)w->ops->take_logits(w, &of, before + t + 1, &id);
     }
-    if (w->n_drop > 0) drop_tokens(r, w);
+    if (w->n_drop > 0) kt__pages_drop_tokens(w);
 }
 
 static void complete_slices(kt__runner *r) {
@@ -961,10 +751,9 @@ static void fail_pages(kt__work *w) {
 
 static void op_end(void *user, kt__task *task) {
     kt__work *w = kt__work_of(task);
-    kt__runner *r = user;
+    (void)user;
     if (task->finish == KT_FINISH_ERROR && w->error.code == KT_OK) fail_pages(w);
-    if (uses_cache(w)) kt__stored_put_last(w);
-    kt__kv_table_rest(r->engine->kv, &w->state->table);
+    kt__pages_end(w);
     w->ops->end(w);
 }
 
@@ -976,14 +765,14 @@ static void op_release(void *user, kt__task *task) {
 const kt__sched_ops *kt__runner_ops(void) {
     static const kt__sched_ops ops = {
         .now_us = op_now_us,
-        .start = op_start,
-        .load = op_load,
-        .fork = op_fork,
-        .reserve = op_reserve,
+        .start = kt__pages_start,
+        .load = kt__pages_load,
+        .fork = kt__pages_fork,
+        .reserve = kt__pages_reserve,
         .fit = op_fit,
         .pages_left = op_pages_left,
         .pages_most = op_pages_most,
-        .drop = op_drop,
+        .drop = kt__pages_drop,
         .decode = op_decode,
         .prefill_begin = op_prefill_begin,
         .prefill_run = op_prefill_run,
