@@ -235,6 +235,8 @@ static bool call_end(kt_engine *engine, const kt__kv_store *store, store_call ca
     return done;
 }
 
+/* Every process but 0: the call of process 0's store that the message at hand carries, made on this process' own store.
+ * Where process 0 waits for the outcome (both GETs), it is agreed on by all. */
 kt_status kt__store_heard(kt_engine *engine, const kt__kv_store *store, kt_error *err) {
     kt_ctx *ctx = engine->model->ctx;
     store_call call = (store_call)kt__message_take(&ctx->message, 0, STORE_CALLS - 1);

@@ -63,7 +63,8 @@ void kt__cache_tell_end(kt_engine *engine);
 
 /* params->dir is valid until the next message. */
 kt_status kt__cache_heard(kt__message *m, kt_cache_params *params, kt_error *err) KT_CHECKED;
-/* store NULL: there is none. */
+/* Processes other than 0: makes the call that process 0 announced by the message at hand on this process' store (NULL: there
+ * is none), and answers where process 0 waits. KT_E_FORMAT: the message names pages that this engine does not have. */
 kt_status kt__store_heard(kt_engine *engine, const kt__kv_store *store, kt_error *err) KT_CHECKED;
 
 /* What one of the processes would hold, read and send, found by the code that would run there: an engine whose

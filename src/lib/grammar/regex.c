@@ -496,6 +496,8 @@ static kt__gid build_search(parser *p, uint32_t root) {
     return kt__term_or2(p->t, build_node(p, root, ANY, AT_BEGIN), later);
 }
 
+/* Reads the whole pattern into pieces, then builds the term of the texts that it fits: whole: all of a text fits (as
+ * ^(?:...)$), else some part of it. p->why says what is wrong. */
 static kt_status parse_regex(parser *p, bool whole, kt__gid *out) {
     uint32_t root = parse_alternatives(p);
     if (p->status == KT_OK && root && p->at < p->len)

@@ -126,6 +126,8 @@ static void inherit_boolean(kt__terms *t, kt__gid id, kt__gid kid) {
     kt__g_set_flags(&t->pool, id, kt__g_flags(&t->pool, kid) & KT__GF_BOOLEAN);
 }
 
+/* The node "first, then rest": neither is empty or itself simplified here (kt__term_cat does that). A part with Boolean
+ * operators in it marks the whole as having some. EMPTY: the pool is full. */
 static kt__gid cat_pair(kt__terms *t, kt__gid first, kt__gid rest) {
     kt__gid id = make_term(t, KT__G_CAT, (uint32_t[]){first, rest}, 2);
     if (id == EMPTY) return id;

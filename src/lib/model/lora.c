@@ -359,6 +359,8 @@ static const char *name_in_block(const kt__net *net, int block, const struct sit
     return kt__slot_shape_of(&net->hp, block, row->slot, &shape) ? shape.name : NULL;
 }
 
+/* Goes through site_rows (a row a tensor, with the sites whose rows lie in it one after another: Q, K and V of a joined
+ * tensor are three), for the first that this network has. */
 void kt__lora_site_tensor(const kt__net *net, int block, kt__lora_site site, char name[64],
                           int *n_sites) {
     *n_sites = 0;

@@ -19,7 +19,8 @@ static int within(int n, int most) {
     return n < 1 ? 1 : n > most ? most : n;
 }
 
-/* The longer side as long as the file says, the other by the ratio, even. */
+/* The size, in pixels, to which a picture of width x height is resized: its longer side becomes the v->longest that the mmproj
+ * file states, the other follows by the ratio, rounded up to an even number. */
 static pixel_size longest_side(const kt__vision *v, int width, int height) {
     double ratio = (double)width / (double)height;
     int longest = v->longest;

@@ -22,7 +22,8 @@ static const char *type_of(const json_t *node) {
 
 /* ---- WordPiece ---- */
 
-/* Absent is true, as in Hugging Face's files. */
+/* Whether a switch of a tokenizer.json's part is false. One that is absent, or is null, counts as true: so Hugging Face's own
+ * reader takes it. */
 static bool is_off(const json_t *node, const char *name) {
     return json_is_false(json_object_get(node, name));
 }

@@ -446,6 +446,7 @@ static const char *http_aside(kt__mcp_link *link) {
     return "";
 }
 
+/* Ends the connection to the server and frees the link. A session there is not ended: it expires. */
 static void http_close(kt__mcp_link *link) {
     http_link *h = http_of(link);
     if (h->easy) h->curl.easy_cleanup(h->easy);

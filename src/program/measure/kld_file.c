@@ -182,6 +182,7 @@ kt_status kt__kld_put(kt__kld_file *f, const kt__log_row *row, kt_error *err) {
     return ferror(f->file) ? kld_io_error(f, "cannot write", err) : KT_OK;
 }
 
+/* Rows are written through stdio's buffer: a full disk may show only now. */
 kt_status kt__kld_finish(kt__kld_file *f, kt_error *err) {
     return fflush(f->file) == 0 ? KT_OK : kld_io_error(f, "cannot write", err);
 }

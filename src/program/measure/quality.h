@@ -101,8 +101,9 @@ kt_status kt__kld_next(kt__kld_file *file, kt__base_row *row, kt_error *err) KT_
 /* A new file; tokens: [n_chunk][n_ctx]. An existing one is overwritten. */
 kt_status kt__kld_create(const char *path, int32_t n_ctx, int32_t n_vocab, int32_t n_chunk,
                          const int32_t *tokens, kt__kld_file *out, kt_error *err) KT_CHECKED;
+/* The next row: its logits as 16-bit codes, with their scale and lowest value. In the order of the chunks. */
 kt_status kt__kld_put(kt__kld_file *file, const kt__log_row *row, kt_error *err) KT_CHECKED;
-/* What was put is on its way to the disk. */
+/* After the last row: what is still buffered goes to the system. An error here means that the file is not whole. */
 kt_status kt__kld_finish(kt__kld_file *file, kt_error *err) KT_CHECKED;
 void kt__kld_close(kt__kld_file *file);
 

@@ -106,7 +106,8 @@ typedef struct kt__setting {
     kt__setting_kind kind;
     size_t at;
     double low, high;
-    bool live; /* a reload applies it */
+    bool live;     /* a reload applies it */
+    bool of_model; /* a model may have its own; the rest sizes the server, or is said by requests */
     const char *help;
     kt__option_group group;
     const char *option, *also, *brief, *argument; /* NULL: none */

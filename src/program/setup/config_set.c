@@ -10,10 +10,13 @@
 #include "base/files.h"
 #include "base/text.h"
 
+enum { OF_MODEL = 2 }; /* in the column that says whether a reload applies a setting */
+
 static const kt__setting settings[] = {
 #define COMMON(member, type, name, least, most, is_live, text)                             \
     .key = name, .kind = KT__SET_##type, .at = offsetof(kt__config, member), .low = least, \
-    .high = (double)(most), .live = is_live, .help = text
+    .high = (double)(most), .live = (is_live) == 1, .of_model = (is_live) == OF_MODEL,     \
+    .help = text
 #define SETTING(member, type, name, value, least, most, is_live, text) \
     {COMMON(member, type, name, least, most, is_live, text)},
 #define OPTION(member, type, name, value, least, most, is_live, of, word, second, letters, called, \

@@ -337,54 +337,9 @@ kt_status kt__kv_types_read(const char *text, kt_engine_params *params, kt_error
 
 enum { MAX_MODELS = 64 };
 
-/* What a model may have of its own; the rest sizes the server, or is said by requests. */
-static const char *const of_models[] = {"isa",
-                                        "threads",
-                                        "threads_batch",
-                                        "cpus",
-                                        "priority",
-                                        "contexts",
-                                        "preset",
-                                        "ctx",
-                                        "batch",
-                                        "ubatch",
-                                        "kv",
-                                        "kv_type",
-                                        "kv_keys",
-                                        "kv_values",
-                                        "kv_tail",
-                                        "exact",
-                                        "parallel",
-                                        "gap_ms",
-                                        "tuned",
-                                        "draft_tokens",
-                                        "draft_from",
-                                        "mmproj",
-                                        "mmap",
-                                        "mlock",
-                                        "blas",
-                                        "flash_attn",
-                                        "cache.dir",
-                                        "cache.max",
-                                        "rope_scaling",
-                                        "rope_freq_base",
-                                        "rope_freq_scale",
-                                        "yarn_orig_ctx",
-                                        "yarn_ext_factor",
-                                        "yarn_attn_factor",
-                                        "yarn_beta_fast",
-                                        "yarn_beta_slow",
-                                        "optimizer.enabled",
-                                        "optimizer.target_latency_ms",
-                                        "optimizer.min_throughput",
-                                        "optimizer.memory_threshold"};
-enum { N_OF_MODELS = sizeof of_models / sizeof of_models[0] };
-
-static bool is_of_models(const char *key) {
-    for (size_t i = 0; i < N_OF_MODELS; i++) {
-        if (!strcmp(of_models[i], key)) return true;
-    }
-    return false;
+static const kt__setting *find_of_models(const char *key) {
+    const kt__setting *s = kt__config_find_key(key);
+    return s && s->of_model ? s : NULL;
 }
 
 /* ---- reading ---- */
@@ -408,12 +363,16 @@ static kt_status add_override(kt__config *c, kt__model_config *m, const kt__sett
 }
 
 static kt_status unknown_of_model(const char *key, const char *from, kt_error *err) {
-    const char *names[N_OF_MODELS + 4] = {"name", "path", "draft_model", "load_in"};
-    if (kt__config_find_key(key) && !is_of_models(key))
+    const char *names[KT__N_SETTINGS + 4] = {"name", "path", "draft_model", "load_in"};
+    size_t n_settings, n = 4;
+    const kt__setting *settings = kt__config_settings(&n_settings);
+    if (kt__config_find_key(key))
         return kt__fail_at(err, KT_E_ARG, from, UINT64_MAX,
                            "%s: \"%.80s\" is a setting of the server, not of one model", from, key);
-    memcpy(names + 4, of_models, sizeof of_models);
-    return kt__config_unknown(key, names, N_OF_MODELS + 4, from, err);
+    for (size_t i = 0; i < n_settings; i++) {
+        if (settings[i].of_model) names[n++] = settings[i].key;
+    }
+    return kt__config_unknown(key, names, n, from, err);
 }
 
 /* Members of a table within a model's: cache = { dir = "..." }; prefix "cache." */
@@ -429,8 +388,8 @@ static kt_status read_own_settings(kt__config *c, kt__model_config *m, const kt_
             status = read_own_settings(c, m, in, key, name, err);
         return status;
     }
-    if (!is_of_models(key)) return unknown_of_model(key, from, err);
-    return add_override(c, m, kt__config_find_key(key), v, from, err);
+    const kt__setting *setting = find_of_models(key);
+    return setting ? add_override(c, m, setting, v, from, err) : unknown_of_model(key, from, err);
 }
 
 static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
@@ -490,30 +449,45 @@ static void apply_preset(kt__config *own) {
     }
 }
 
-static kt_status check_word(const char *value, const char *const *words, const char *key,
-                            const char *expected, kt_error *err) {
-    for (; value && *words; words++) {
-        if (!strcmp(value, *words)) return KT_OK;
+/* Whether words, with bars between them ("on|off|auto"), have this one. */
+static bool has_word(const char *words, const char *word) {
+    size_t len = strlen(word);
+    for (const char *at = words; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strcspn(at, "|") == len && !strncmp(at, word, len)) return true;
     }
-    return value ? kt__config_expected(NULL, key, expected, value, err) : KT_OK;
+    return false;
 }
 
+/* "on|off|auto" as "on, off or auto" */
+static void say_words(const char *words, char *out, size_t size) {
+    size_t n = 0;
+    for (const char *at = words; *at && n + 5 < size; at++) {
+        const char *between = strchr(at + 1, '|') ? ", " : " or ";
+        if (*at != '|') {
+            out[n++] = *at;
+        } else {
+            n += (size_t)snprintf(out + n, size - n, "%s", between);
+        }
+    }
+    out[n] = 0;
+}
+
+/* Settings of a model that are one of the words that their option lists. */
 static kt_status check_own(const kt__config *own, kt_error *err) {
-    static const char *const presets[] = {"none", "potato", "extreme", NULL};
-    static const char *const scalings[] = {"model", "none", "linear", "yarn", NULL};
-    static const char *const types[] = {"f16", "q8_0", "q4_0", NULL};
-    static const char *const switches[] = {"on", "off", "auto", NULL};
-    static const char *const libraries[] = {"on", "off", "openblas", "mkl", "blis", NULL};
-    static const char *const drafts[] = {"any", "text", "model", NULL};
     kt_engine_params params = {0};
-    KT__STEP(check_word(own->preset, presets, "preset", "none, potato or extreme", err));
-    KT__STEP(check_word(own->rope_scaling, scalings, "rope_scaling", "model, none, linear or yarn",
-                        err));
-    KT__STEP(check_word(own->flash_attn, switches, "flash_attn", "on, off or auto", err));
-    KT__STEP(check_word(own->blas, libraries, "blas", "on, off, openblas, mkl or blis", err));
-    KT__STEP(check_word(own->draft_from, drafts, "draft_from", "any, text or model", err));
-    KT__STEP(check_word(own->kv_keys, types, "kv_keys", "f16, q8_0 or q4_0", err));
-    KT__STEP(check_word(own->kv_values, types, "kv_values", "f16, q8_0 or q4_0", err));
+    size_t n;
+    const kt__setting *s = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        char expected[128];
+        if (!s[i].of_model || s[i].kind != KT__SET_TEXT || !s[i].argument ||
+            !strchr(s[i].argument, '|'))
+            continue;
+        const char *value = *(const char *const *)(const void *)((const char *)own + s[i].at);
+        if (!value || has_word(s[i].argument, value)) continue;
+        say_words(s[i].argument, expected, sizeof expected);
+        return kt__config_expected(NULL, s[i].key, expected, value, err);
+    }
     return kt__kv_types_read(own->kv_type, &params, err);
 }
 

@@ -6,6 +6,8 @@
 static kt_engine *volatile watched;
 static volatile sig_atomic_t interrupted;
 
+/* The handler of Ctrl-C: remembers it, and has the watched engine stop its answer. Only what a signal handler may do: a flag
+ * and kt_engine_cancel, which sets one. */
 static void on_interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;

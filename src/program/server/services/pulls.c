@@ -82,6 +82,8 @@ static void tell_end(kt__pulls *p, const char *asked, kt_status status, const ch
                       err->where[0] ? ": " : "", err->where);
 }
 
+/* The fetching thread: gets p->state.asked from the hub, has the model served, and leaves the outcome in p->state for
+ * clients that ask. One at a time; kt__pulls_free stops and joins it. */
 static void *run_pull(void *arg) {
     kt__pulls *p = arg;
     kt_error err;
