@@ -57,9 +57,8 @@ static kt_status check_threads(const char *name, int n, kt_error *err) {
 /* Where the number is ours to choose the pool has a thread for each physical core: limits may be
  * lifted while it lives, and a thread that is not used sleeps. */
 static kt_status start_threads(kt_ctx *ctx, const kt_ctx_params *p, kt_error *err) {
-    kt_status status;
-    KT__TRY(check_threads("n_threads", p->n_threads, err));
-    KT__TRY(check_threads("n_threads_max", p->n_threads_max, err));
+    KT__STEP(check_threads("n_threads", p->n_threads, err));
+    KT__STEP(check_threads("n_threads_max", p->n_threads_max, err));
     int n = p->n_threads, size = n;
     ctx->threads_auto = n == 0;
     if (ctx->threads_auto) {
@@ -73,9 +72,7 @@ static kt_status start_threads(kt_ctx *ctx, const kt_ctx_params *p, kt_error *er
     if (size < p->n_threads_max) size = p->n_threads_max;
     size = clamp_int(size, 1, KT__POOL_MAX_THREADS);
     atomic_init(&ctx->n_threads, clamp_int(n, 1, size));
-    KT__TRY(kt__pool_create_at(size, &ctx->affinity, &ctx->pool, err));
-out:
-    return status;
+    return kt__pool_create_at(size, &ctx->affinity, &ctx->pool, err);
 }
 
 int kt__ctx_threads_now(kt_ctx *ctx) {

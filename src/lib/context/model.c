@@ -48,18 +48,16 @@ static kt_status own_string(kt_model *model, int slot, const char *s, size_t len
 }
 
 static kt_status load_strings(kt_model *model, const char *path, kt_error *err) {
-    kt_status status;
     kt_model_info *info = &model->info;
     kt__str name = {"", 0}, arch = {"", 0};
-    KT__TRY(kt__gguf_get_str(model->gguf, "general.name", false, &name, err));
-    KT__TRY(kt__gguf_get_str(model->gguf, "general.architecture", false, &arch, err));
-    KT__TRY(own_string(model, 0, path, strlen(path), &info->path, err));
-    KT__TRY(own_string(model, 1, name.s, name.len, &info->name, err));
-    KT__TRY(own_string(model, 2, arch.s, arch.len, &info->arch, err));
+    KT__STEP(kt__gguf_get_str(model->gguf, "general.name", false, &name, err));
+    KT__STEP(kt__gguf_get_str(model->gguf, "general.architecture", false, &arch, err));
+    KT__STEP(own_string(model, 0, path, strlen(path), &info->path, err));
+    KT__STEP(own_string(model, 1, name.s, name.len, &info->name, err));
+    KT__STEP(own_string(model, 2, arch.s, arch.len, &info->arch, err));
     info->quant = quant_name(model->gguf);
     info->tokenizer = model->tok ? kt__tokenizer_kind(model->tok) : "none";
-out:
-    return status;
+    return KT_OK;
 }
 
 static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
@@ -124,17 +122,14 @@ static kt_status load_template(kt_model *model, kt_error *err) {
 }
 
 static kt_status load_text(kt_model *model, kt_error *err) {
-    kt_status status = KT_OK;
     if (!kt__gguf_find(model->gguf, "tokenizer.ggml.model")) return KT_OK;
-    KT__TRY(kt__tokenizer_load(model->gguf, &model->tok, err));
+    KT__STEP(kt__tokenizer_load(model->gguf, &model->tok, err));
     const char *warning = kt__tokenizer_warning(model->tok);
     if (warning) kt__log_line(&model->ctx->log, KT_LOG_WARN, "%s", warning);
     model->bos_text = role_text(model->tok, KT__ROLE_BOS);
     model->eos_text = role_text(model->tok, KT__ROLE_EOS);
     if (!model->bos_text || !model->eos_text) return kt__fail_nomem(err, "special tokens", 0);
-    KT__TRY(load_template(model, err));
-out:
-    return status;
+    return load_template(model, err);
 }
 
 /* What the file says; a file that says nothing, or that each token has its own. */

@@ -94,22 +94,20 @@ static kt_status read_stops_of(json_call *c, kt_error *err) {
 }
 
 static kt_status read_options_of(json_call *c, kt_error *err) {
-    kt_status status;
     kt_sampling *s = &c->req.gen.sampling;
     const kt__jv *seed = call_member(c, "seed");
 #define FLOAT float_member
 #define INT int_member
 #define NUMBER(type, member, value, low, high, ...) \
-    KT__TRY(type(c, #member, low, high, &s->member, err));
+    KT__STEP(type(c, #member, low, high, &s->member, err));
 #include "sample/steps.def"
 #undef FLOAT
 #undef INT
-    KT__TRY(int_member(c, "max_tokens", -1, INT32_MAX, &c->req.gen.n_predict, err));
-    KT__TRY(read_stops_of(c, err));
+    KT__STEP(int_member(c, "max_tokens", -1, INT32_MAX, &c->req.gen.n_predict, err));
+    KT__STEP(read_stops_of(c, err));
     if (seed && seed->type != KT__J_INT) return member_error("seed", "a whole number", err);
     if (seed) s->seed = (uint64_t)seed->u.i;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- events ---- */
@@ -162,20 +160,17 @@ static kt_status take_prompt(json_call *c, kt_error *err) {
 }
 
 static kt_status call_generate(json_call *c, kt_error *err) {
-    kt_status status;
     kt_request_report r;
-    KT__TRY(take_prompt(c, err));
-    KT__TRY(read_options_of(c, err));
-    KT__TRY(kt_request_run(c->engine, &c->req, send_text, c, &r, err));
+    KT__STEP(take_prompt(c, err));
+    KT__STEP(read_options_of(c, err));
+    KT__STEP(kt_request_run(c->engine, &c->req, send_text, c, &r, err));
     (void)kt__buf_printf(&c->out, "{\"done\":true,\"finish\":\"%s\",\"seed\":%llu",
                          kt_finish_name(r.finish), (unsigned long long)r.seed);
     (void)kt__buf_printf(&c->out,
                          ",\"prompt_tokens\":%d,\"cached_tokens\":%d,\"generated_tokens\":%d"
                          ",\"total_us\":%lld}",
                          r.n_prompt, r.n_cached, r.n_generated, (long long)r.total_us);
-    KT__TRY(send_event(c, err));
-out:
-    return status;
+    return send_event(c, err);
 }
 
 /* Ids of "prompt" or "messages", for kt_free. */

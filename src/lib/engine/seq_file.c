@@ -26,9 +26,8 @@ static kt_status snapshot_take(const kt_seq *seq, snapshot *out, kt_error *err) 
     kt_engine *engine = seq->engine;
     const float *logits = kt_seq_logits(seq);
     size_t bytes = kt__engine_n_vocab(engine) * sizeof *logits;
-    kt_status status;
     *out = (snapshot){0};
-    KT__TRY(kt__kv_table_init(&out->table, (int64_t)seq->n_pos, err));
+    KT__STEP(kt__kv_table_init(&out->table, (int64_t)seq->n_pos, err));
     out->logits = logits ? kt__malloc(bytes) : NULL;
     if (logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
     kt__ticket_lock(&engine->turn);
@@ -36,8 +35,7 @@ static kt_status snapshot_take(const kt_seq *seq, snapshot *out, kt_error *err) 
     (void)kt__kv_table_hold_end(engine->kv, &out->table, (int64_t)seq->n_pos);
     kt__ticket_unlock(&engine->turn);
     if (logits) memcpy(out->logits, logits, bytes);
-out:
-    return status;
+    return KT_OK;
 }
 
 static void release_pages(kt_engine *engine, kt__kv_table *held) {

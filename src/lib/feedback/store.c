@@ -115,29 +115,27 @@ static void bind_to(const kt__feedback_params *p, uint8_t out[KT__JOURNAL_BINDIN
 }
 
 static kt_status open_files(kt__feedback *s, kt_error *err) {
-    kt_status status;
     char path[KT__FILES_PATH_MAX];
     uint8_t binding[KT__JOURNAL_BINDING];
     uint64_t serial;
     bool writes = !s->params.read_only;
-    if (writes) KT__TRY(kt__files_make_dir(s->dir, err));
-    if (writes) KT__TRY(lock_folder(s, err));
-    KT__TRY(kt__files_path(path, s->dir, "journal", err));
+    if (writes) KT__STEP(kt__files_make_dir(s->dir, err));
+    if (writes) KT__STEP(lock_folder(s, err));
+    KT__STEP(kt__files_path(path, s->dir, "journal", err));
     bind_to(&s->params, binding);
     s->tail.acknowledged = kt__feedback_audited(s->dir);
-    KT__TRY(kt__journal_open(path, binding, !writes, kt__feedback_take_record, s, &s->journal,
-                             &s->tail, err));
-    KT__TRY(read_current(s, &serial, err));
+    KT__STEP(kt__journal_open(path, binding, !writes, kt__feedback_take_record, s, &s->journal,
+                              &s->tail, err));
+    KT__STEP(read_current(s, &serial, err));
     follow_journal(s, serial);
-    if (writes) KT__TRY(remove_file(s, "journal.new", err));
-    if (writes) KT__TRY(remove_file(s, "CURRENT.new", err));
-    if (writes) KT__TRY(sweep_versions(s, err));
-    if (writes) KT__TRY(kt__files_sync_dir(s->dir, err));
+    if (writes) KT__STEP(remove_file(s, "journal.new", err));
+    if (writes) KT__STEP(remove_file(s, "CURRENT.new", err));
+    if (writes) KT__STEP(sweep_versions(s, err));
+    if (writes) KT__STEP(kt__files_sync_dir(s->dir, err));
     uint64_t last = s->n_entries ? s->entries[s->n_entries - 1].id : 0;
     if (writes && (s->tail.n || s->tail.damaged))
         kt__feedback_audit(s->dir, s->tail.damaged ? "damaged" : "recovered", last, s->current);
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__feedback_open(const kt__feedback_params *params, kt__feedback **out, kt_error *err) {

@@ -147,22 +147,19 @@ kt_status kt__feedback_freeze(kt__feedback *s, bool frozen, kt_error *err) {
 /* The folder versions/N with its files, on disk. */
 static kt_status put_adapter(const kt__feedback *s, uint32_t number,
                              const kt__feedback_adapter_files *files, kt_error *err) {
-    kt_status status;
     char versions[KT__FILES_PATH_MAX], name[16];
     char dir[KT__FILES_PATH_MAX], file[KT__FILES_PATH_MAX];
     snprintf(name, sizeof name, "%" PRIu32, number);
-    KT__TRY(kt__files_path(versions, s->dir, "versions", err));
-    KT__TRY(kt__files_path(dir, versions, name, err));
-    KT__TRY(kt__files_remove_tree(dir, err));
-    KT__TRY(kt__files_make_dir(dir, err));
-    KT__TRY(kt__files_path(file, dir, "adapter.gguf", err));
-    KT__TRY(kt__files_copy(files->adapter, file, err));
-    KT__TRY(kt__files_replace(dir, "report.json", files->report, files->n_report, err));
-    if (files->n_keys) KT__TRY(kt__files_replace(dir, "keys", files->keys, files->n_keys, err));
-    KT__TRY(kt__files_sync_dir(versions, err));
-    KT__TRY(kt__files_sync_dir(s->dir, err));
-out:
-    return status;
+    KT__STEP(kt__files_path(versions, s->dir, "versions", err));
+    KT__STEP(kt__files_path(dir, versions, name, err));
+    KT__STEP(kt__files_remove_tree(dir, err));
+    KT__STEP(kt__files_make_dir(dir, err));
+    KT__STEP(kt__files_path(file, dir, "adapter.gguf", err));
+    KT__STEP(kt__files_copy(files->adapter, file, err));
+    KT__STEP(kt__files_replace(dir, "report.json", files->report, files->n_report, err));
+    if (files->n_keys) KT__STEP(kt__files_replace(dir, "keys", files->keys, files->n_keys, err));
+    KT__STEP(kt__files_sync_dir(versions, err));
+    return kt__files_sync_dir(s->dir, err);
 }
 
 /* With the lock. The journal's record publishes: before it the folder is nobody's. */

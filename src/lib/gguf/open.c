@@ -139,7 +139,6 @@ static kt_status check_overlaps(kt__gguf *g, kt_error *err) {
 
 static kt_status load_tensors(kt__gguf *g, kt_error *err) {
     uint64_t total = 0;
-    kt_status status = KT_OK;
     for (int i = 0; i < g->n_parts; i++) total += g->parts[i].n_tensors;
     if (total > KT__GGUF_MAX_TENSORS)
         return kt__fail_at(err, KT_E_LIMIT, g->parts[0].path, UINT64_MAX,
@@ -149,13 +148,11 @@ static kt_status load_tensors(kt__gguf *g, kt_error *err) {
     if (!g->tensors)
         return kt__fail_nomem(err, "tensor descriptors", (size_t)total * sizeof *g->tensors);
     for (int i = 0; i < g->n_parts; i++) {
-        KT__TRY(kt__gguf_parse_tensors(g, i, g->n_tensors, err));
+        KT__STEP(kt__gguf_parse_tensors(g, i, g->n_tensors, err));
         g->n_tensors += (uint32_t)g->parts[i].n_tensors;
     }
-    KT__TRY(index_tensors(g, err));
-    KT__TRY(check_overlaps(g, err));
-out:
-    return status;
+    KT__STEP(index_tensors(g, err));
+    return check_overlaps(g, err);
 }
 
 /* ---- split sets: NAME-00001-of-0000N.gguf ---- */
@@ -210,11 +207,10 @@ static kt_status fail_not_first(const kt__gguf_part *part, uint32_t no, uint32_t
 static kt_status read_split_keys(const kt__gguf_part *part, uint32_t *no, uint32_t *count,
                                  kt_error *err) {
     bool found;
-    kt_status status;
     *no = 0;
     *count = 1;
-    KT__TRY(kt__gguf_part_get_u32(part, "split.count", &found, count, err));
-    KT__TRY(kt__gguf_part_get_u32(part, "split.no", &found, no, err));
+    KT__STEP(kt__gguf_part_get_u32(part, "split.count", &found, count, err));
+    KT__STEP(kt__gguf_part_get_u32(part, "split.no", &found, no, err));
     if (*count == 0) *count = 1;
     if (*count > 1 && !found)
         return kt__fail_at(err, KT_E_FORMAT, part->path, UINT64_MAX,
@@ -223,8 +219,7 @@ static kt_status read_split_keys(const kt__gguf_part *part, uint32_t *no, uint32
         return kt__fail_at(err, KT_E_LIMIT, part->path, UINT64_MAX,
                            "split.count is %" PRIu32 "; the limit is %d", *count,
                            KT__GGUF_MAX_SPLITS);
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status open_sibling(kt__gguf *g, const split_name *name, uint32_t no,
@@ -375,11 +370,9 @@ void kt__gguf_read_expert_parts(const kt__gguf *g) {
 }
 
 kt_status kt__gguf_check(const kt__gguf *g, kt_error *err) {
-    kt_status status = KT_OK;
     for (int i = 0; i < g->n_parts; i++)
-        if (g->parts[i].has_map) KT__TRY(kt__filemap_check(&g->parts[i].map, err));
-out:
-    return status;
+        if (g->parts[i].has_map) KT__STEP(kt__filemap_check(&g->parts[i].map, err));
+    return KT_OK;
 }
 
 const char *kt__gguf_path(const kt__gguf *g) {

@@ -123,16 +123,13 @@ static kt_status check_count(cursor *c, uint64_t at, const char *what, uint64_t 
 static kt_status parse_header(cursor *c, kt__gguf_part *part, uint64_t *n_kv) {
     const uint8_t *p;
     if (c->size < 4 || memcmp(c->data, "GGUF", 4) != 0) return fail_magic(c);
-    kt_status status = reader_take(c, HEADER_BYTES, "the header", &p);
-    if (status != KT_OK) return status;
+    KT__STEP(reader_take(c, HEADER_BYTES, "the header", &p));
     part->version = kt__le_get32(p + 4);
     part->n_tensors = kt__le_get64(p + 8);
     *n_kv = kt__le_get64(p + 16);
-    KT__TRY(check_version(c, part->version));
-    KT__TRY(check_count(c, 8, "tensors", part->n_tensors, KT__GGUF_MAX_TENSORS, MIN_TENSOR_BYTES));
-    KT__TRY(check_count(c, 16, "metadata keys", *n_kv, KT__GGUF_MAX_KV, MIN_KV_BYTES));
-out:
-    return status;
+    KT__STEP(check_version(c, part->version));
+    KT__STEP(check_count(c, 8, "tensors", part->n_tensors, KT__GGUF_MAX_TENSORS, MIN_TENSOR_BYTES));
+    return check_count(c, 16, "metadata keys", *n_kv, KT__GGUF_MAX_KV, MIN_KV_BYTES);
 }
 
 /* ---- metadata ---- */
@@ -140,18 +137,16 @@ out:
 static kt_status parse_strings(kt__gguf *g, cursor *c, const char *shown, kt__gguf_kv *kv) {
     const uint8_t *p;
     uint64_t base = c->at, len;
-    kt_status status = KT_OK;
     uint64_t *offsets = kt__arena_alloc(&g->arena, (size_t)kv->count * sizeof *offsets);
     if (!offsets)
         return kt__fail_nomem(c->err, "string offsets", (size_t)kv->count * sizeof *offsets);
     for (uint64_t i = 0; i < kv->count; i++) {
         offsets[i] = c->at - base;
-        KT__TRY(take_u64(c, shown, &len));
-        KT__TRY(reader_take(c, len, shown, &p));
+        KT__STEP(take_u64(c, shown, &len));
+        KT__STEP(reader_take(c, len, shown, &p));
     }
     kv->string_offsets = offsets;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf_kv *kv) {
@@ -186,12 +181,11 @@ static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
     char shown[SHOWN_BYTES];
     uint32_t type = 0;
     uint64_t len, at;
-    kt_status status;
     kv->file_offset = c->at;
-    KT__TRY(take_name(c, "a metadata key", KT__GGUF_MAX_KEY_BYTES, &kv->key));
+    KT__STEP(take_name(c, "a metadata key", KT__GGUF_MAX_KEY_BYTES, &kv->key));
     show_name("key", kv->key, shown);
     at = c->at;
-    KT__TRY(take_u32(c, shown, &type));
+    KT__STEP(take_u32(c, shown, &type));
     if (type >= KT__GGUF_TYPE_COUNT)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
                            "%s has value type %" PRIu32 "; types 0 to %d exist", shown, type,
@@ -203,10 +197,8 @@ static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
         return reader_take(c, kt__gguf_scalar_bytes(type), shown, &kv->data);
     kv->data = c->data + c->at; /* a string keeps its length field */
     const uint8_t *p;
-    KT__TRY(take_u64(c, shown, &len));
-    KT__TRY(reader_take(c, len, shown, &p));
-out:
-    return status;
+    KT__STEP(take_u64(c, shown, &len));
+    return reader_take(c, len, shown, &p);
 }
 
 static kt_status index_keys(kt__gguf *g, kt__gguf_part *part, kt_error *err) {
@@ -240,16 +232,14 @@ static kt_status read_alignment(kt__gguf_part *part, kt_error *err) {
 kt_status kt__gguf_parse_meta(kt__gguf *g, kt__gguf_part *part, kt_error *err) {
     cursor c = {.data = part->data, .size = part->size, .path = part->path, .err = err};
     uint64_t n_kv = 0;
-    kt_status status;
-    KT__TRY(parse_header(&c, part, &n_kv));
+    KT__STEP(parse_header(&c, part, &n_kv));
     part->kv = kt__arena_calloc(&g->arena, (size_t)n_kv, sizeof *part->kv);
     if (!part->kv) return kt__fail_nomem(err, "metadata", (size_t)n_kv * sizeof *part->kv);
-    for (; part->n_kv < n_kv; part->n_kv++) KT__TRY(parse_kv(g, &c, &part->kv[part->n_kv]));
-    KT__TRY(index_keys(g, part, err));
-    KT__TRY(read_alignment(part, err));
+    for (; part->n_kv < n_kv; part->n_kv++) KT__STEP(parse_kv(g, &c, &part->kv[part->n_kv]));
+    KT__STEP(index_keys(g, part, err));
+    KT__STEP(read_alignment(part, err));
     part->tensors_at = c.at;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- tensors ---- */
@@ -290,8 +280,7 @@ static kt_status count_elements(kt__gguf *g, cursor *c, uint64_t at, const char 
 
 static kt_status parse_dims(kt__gguf *g, cursor *c, const char *shown, kt__gguf_tensor *t) {
     uint64_t at = c->at;
-    kt_status status = take_u32(c, shown, &t->n_dims);
-    if (status != KT_OK) return status;
+    KT__STEP(take_u32(c, shown, &t->n_dims));
     if (t->n_dims < 1 || t->n_dims > KT__GGUF_MAX_DIMS)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
                            "%s has %" PRIu32 " dimensions; 1 to %d are allowed", shown, t->n_dims,
@@ -299,11 +288,9 @@ static kt_status parse_dims(kt__gguf *g, cursor *c, const char *shown, kt__gguf_
     at = c->at;
     for (uint32_t d = 0; d < KT__GGUF_MAX_DIMS; d++) {
         t->ne[d] = 1;
-        if (d < t->n_dims) KT__TRY(take_u64(c, shown, &t->ne[d]));
+        if (d < t->n_dims) KT__STEP(take_u64(c, shown, &t->ne[d]));
     }
-    status = count_elements(g, c, at, shown, t);
-out:
-    return status;
+    return count_elements(g, c, at, shown, t);
 }
 
 /* Size in bytes from the block layout. Leaves 0 for an unknown type, which is an error only where
@@ -333,24 +320,22 @@ static kt_status parse_tensor(kt__gguf *g, cursor *c, kt__gguf_tensor *t) {
     char shown[SHOWN_BYTES];
     kt__str name;
     uint64_t at = c->at;
-    kt_status status;
-    KT__TRY(take_name(c, "a tensor name",
-                      g->tolerant ? KT__GGUF_MAX_KEY_BYTES : KT__GGUF_MAX_NAME_BYTES, &name));
+    KT__STEP(take_name(c, "a tensor name",
+                       g->tolerant ? KT__GGUF_MAX_KEY_BYTES : KT__GGUF_MAX_NAME_BYTES, &name));
     show_name("tensor", name, shown);
     t->name = (kt__str){kt__arena_strndup(&g->arena, name.s, name.len), name.len};
     if (!t->name.s) return kt__fail_nomem(c->err, "a tensor name", name.len + 1);
     if (name.len > KT__GGUF_MAX_NAME_BYTES)
-        KT__TRY(kt__gguf_fail_tensor(g, t, at, c->err,
-                                     "%s: its name is %zu bytes long; 1 to %d are allowed", shown,
-                                     name.len, KT__GGUF_MAX_NAME_BYTES));
-    KT__TRY(parse_dims(g, c, shown, t));
+        KT__STEP(kt__gguf_fail_tensor(g, t, at, c->err,
+                                      "%s: its name is %zu bytes long; 1 to %d are allowed", shown,
+                                      name.len, KT__GGUF_MAX_NAME_BYTES));
+    KT__STEP(parse_dims(g, c, shown, t));
     at = c->at;
-    KT__TRY(take_u32(c, shown, &t->type));
-    KT__TRY(size_tensor(g, c, at, shown, t));
-    KT__TRY(
+    KT__STEP(take_u32(c, shown, &t->type));
+    KT__STEP(size_tensor(g, c, at, shown, t));
+    KT__STEP(
         take_u64(c, shown, &t->file_offset)); /* from the start of the data, until place_tensor */
-out:
-    return status;
+    return KT_OK;
 }
 
 /* Turns the offset in the data section into one in the file, and checks that the data is there. */
@@ -389,15 +374,13 @@ kt_status kt__gguf_parse_tensors(kt__gguf *g, int part_index, uint32_t first, kt
                 .path = part->path,
                 .err = err};
     kt__gguf_tensor *tensors = g->tensors + first;
-    kt_status status = KT_OK;
     for (uint64_t i = 0; i < part->n_tensors; i++) {
         tensors[i].part = part_index;
-        KT__TRY(parse_tensor(g, &c, &tensors[i]));
+        KT__STEP(parse_tensor(g, &c, &tensors[i]));
     }
     /* at most the file's size plus 1 MiB: no overflow */
     uint64_t data_start = (c.at + part->alignment - 1) & ~(part->alignment - 1);
     for (uint64_t i = 0; i < part->n_tensors; i++)
-        KT__TRY(place_tensor(g, part, data_start, &tensors[i], err));
-out:
-    return status;
+        KT__STEP(place_tensor(g, part, data_start, &tensors[i], err));
+    return KT_OK;
 }

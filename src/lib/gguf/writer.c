@@ -331,22 +331,19 @@ out:
 }
 
 kt_status kt__gguf_write_data(kt__gguf_writer *w, const void *data, size_t size, kt_error *err) {
-    kt_status status = KT_OK;
     if (!w->header_done) return kt__fail(err, KT_E_STATE, "the header is not written yet");
     if (size == 0) return KT_OK;
     if (w->current >= w->n_tensors || size > w->tensors[w->current].size - w->written)
         return kt__fail_at(err, KT_E_STATE, w->path, UINT64_MAX,
                            "%zu bytes are more than tensor %" PRIu64 " was declared with", size,
                            w->current);
-    KT__TRY(write_bytes(w, data, size, err));
+    KT__STEP(write_bytes(w, data, size, err));
     w->written += size;
     uint64_t declared_bytes = w->tensors[w->current].size;
     if (w->written < declared_bytes) return KT_OK;
     w->current++;
     w->written = 0;
-    KT__TRY(write_zeros(w, writer_padding(w, declared_bytes), err));
-out:
-    return status;
+    return write_zeros(w, writer_padding(w, declared_bytes), err);
 }
 
 static void writer_free(kt__gguf_writer *w) {

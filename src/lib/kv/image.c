@@ -484,7 +484,6 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
 static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
     struct stat st;
     uint8_t h[HEADER_BYTES];
-    kt_status status;
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not hold us up */
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
         return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "cannot open the session: %s",
@@ -499,14 +498,13 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
     }
     if (!kt__fd_read_at(f->fd, h, sizeof h, 0))
         return damaged_image(f, 0, "it cannot be read", err);
-    KT__TRY(check_frame(f, h, err));
-    KT__TRY(check_shape(f, h, err));
-    KT__TRY(check_forms(f, h, err));
-    KT__TRY(check_layout(f, h, (uint64_t)st.st_size, err));
+    KT__STEP(check_frame(f, h, err));
+    KT__STEP(check_shape(f, h, err));
+    KT__STEP(check_forms(f, h, err));
+    KT__STEP(check_layout(f, h, (uint64_t)st.st_size, err));
     memcpy(f->info.binding, h + AT_BINDING, sizeof f->info.binding);
     memcpy(f->info.full_hash, h + AT_FULL_HASH, sizeof f->info.full_hash);
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_image_file **out,
@@ -622,14 +620,11 @@ static kt_status load_state(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table
 
 kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *logits, kt__kv *kv,
                             kt__kv_table *table, kt_error *err) {
-    kt_status status;
-    KT__TRY(load_small(f, TOKENS, ids, err));
-    KT__TRY(load_small(f, LOGITS, logits, err));
-    KT__TRY(load_pages(f, kv, table, err));
-    KT__TRY(load_f16(f, kv, table, err));
-    KT__TRY(load_state(f, kv, table, err));
-out:
-    return status;
+    KT__STEP(load_small(f, TOKENS, ids, err));
+    KT__STEP(load_small(f, LOGITS, logits, err));
+    KT__STEP(load_pages(f, kv, table, err));
+    KT__STEP(load_f16(f, kv, table, err));
+    return load_state(f, kv, table, err);
 }
 
 void kt__kv_image_drop_missing(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table) {

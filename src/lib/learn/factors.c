@@ -202,17 +202,15 @@ static void declare_tensors(kt__gguf_writer *w, const kt__factors *f) {
 }
 
 static kt_status write_values(kt__gguf_writer *w, const kt__factors *f, kt_error *err) {
-    kt_status status = KT_OK;
     for (int i = 0; i < f->n; i++) {
         const kt__factor *of = &f->of[i];
         size_t rank = (size_t)f->rank;
-        KT__TRY(kt__gguf_write_data(w, f->values + of->a, rank * (size_t)of->n_col * sizeof(float),
-                                    err));
-        KT__TRY(kt__gguf_write_data(w, f->values + of->b, rank * (size_t)of->n_row * sizeof(float),
-                                    err));
+        KT__STEP(kt__gguf_write_data(w, f->values + of->a, rank * (size_t)of->n_col * sizeof(float),
+                                     err));
+        KT__STEP(kt__gguf_write_data(w, f->values + of->b, rank * (size_t)of->n_row * sizeof(float),
+                                     err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__factors_write(const kt__factors *f, const char *arch, const char *name,
@@ -252,19 +250,16 @@ static kt_status read_matrix(const kt__gguf *g, const kt__factor *of, char which
 }
 
 kt_status kt__factors_read(kt__factors *f, const kt__gguf *g, kt_error *err) {
-    kt_status status;
     float alpha = 0.0f;
-    KT__TRY(kt__gguf_get_f32(g, "adapter.lora.alpha", true, &alpha, err));
+    KT__STEP(kt__gguf_get_f32(g, "adapter.lora.alpha", true, &alpha, err));
     if (alpha != f->scale * (float)f->rank)
         return kt__fail_at(err, KT_E_FORMAT, "adapter.lora.alpha", UINT64_MAX,
                            "%s: alpha is %g, the settings say %g", kt__gguf_path(g), (double)alpha,
                            (double)(f->scale * (float)f->rank));
     for (int i = 0; i < f->n; i++) {
         const kt__factor *of = &f->of[i];
-        KT__TRY(read_matrix(g, of, 'a', f->rank, of->n_col, f->values + of->a, err));
-        KT__TRY(read_matrix(g, of, 'b', of->n_row, f->rank, f->values + of->b, err));
+        KT__STEP(read_matrix(g, of, 'a', f->rank, of->n_col, f->values + of->a, err));
+        KT__STEP(read_matrix(g, of, 'b', of->n_row, f->rank, f->values + of->b, err));
     }
-    status = kt__gguf_check(g, err);
-out:
-    return status;
+    return kt__gguf_check(g, err);
 }

@@ -295,11 +295,8 @@ typedef struct gate {
 } gate;
 
 static kt_status score_both(gate *g, const kt__factors *before, const size_t *list, size_t n) {
-    kt_status status;
-    KT__TRY(kt__learner_score(g->learner, before, list, n, g->before, g->err));
-    KT__TRY(kt__learner_score(g->learner, g->candidate, list, n, g->after, g->err));
-out:
-    return status;
+    KT__STEP(kt__learner_score(g->learner, before, list, n, g->before, g->err));
+    return kt__learner_score(g->learner, g->candidate, list, n, g->after, g->err);
 }
 
 static kt__learn_loss sum_up(const gate *g, size_t n) {
@@ -336,19 +333,17 @@ static kt_status measure_held(gate *g, size_t *n_group) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
     size_t n_pair;
-    kt_status status;
-    KT__TRY(score_both(g, g->prior, s->held, s->n_held));
+    KT__STEP(score_both(g, g->prior, s->held, s->n_held));
     r->held = sum_up(g, s->n_held);
     for (size_t i = 0; i < s->n_held; i++) r->n_held_right += g->after[i].recalled;
     r->quality_delta = r->held.before - r->held.after;
     *n_group = gather_groups(g, s->held, s->n_held);
     r->gain_low = kt__bootstrap_low(g->gain, g->n_tok, *n_group, g->settings->seed);
-    KT__TRY(measure_swapped(g->learner, g->candidate, g->samples, s->held, s->n_held,
-                            g->settings->seed, g->after, g->gain, g->n_tok, &n_pair, g->err));
+    KT__STEP(measure_swapped(g->learner, g->candidate, g->samples, s->held, s->n_held,
+                             g->settings->seed, g->after, g->gain, g->n_tok, &n_pair, g->err));
     r->n_pair = (int)n_pair;
     r->pair_low = kt__bootstrap_low(g->gain, g->n_tok, n_pair, g->settings->seed);
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- recall ---- */
@@ -356,23 +351,21 @@ out:
 static kt_status measure_recall(gate *g, size_t *room) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
-    kt_status status;
     size_t n = 0;
     for (size_t i = 0; i < s->n_train; i++)
         if (g->samples[s->train[i]].kind == KT__SAMPLE_CORRECTION &&
             g->samples[s->train[i]].use == KT__SAMPLE_DRAWN)
             room[n++] = s->train[i];
-    KT__TRY(kt__learner_score(g->learner, g->candidate, room, n, g->after, g->err));
+    KT__STEP(kt__learner_score(g->learner, g->candidate, room, n, g->after, g->err));
     r->n_recall = (int)n;
     for (size_t i = 0; i < n; i++) r->recalled += g->after[i].recalled;
-    KT__TRY(score_both(g, g->prior, s->earlier, s->n_earlier));
+    KT__STEP(score_both(g, g->prior, s->earlier, s->n_earlier));
     r->n_earlier = (int)s->n_earlier;
     for (size_t i = 0; i < s->n_earlier; i++) {
         r->earlier_before += g->before[i].recalled;
         r->earlier_kept += g->before[i].recalled && g->after[i].recalled;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- leaks ---- */
@@ -537,17 +530,15 @@ static kt_status measure_divergence(gate *g) {
 
 static kt_status measure_all(gate *g, size_t *room) {
     const kt__split *s = g->split;
-    kt_status status;
     size_t n_group = 0;
-    KT__TRY(measure_held(g, &n_group));
-    KT__TRY(score_both(g, NULL, s->anchor, s->n_anchor));
+    KT__STEP(measure_held(g, &n_group));
+    KT__STEP(score_both(g, NULL, s->anchor, s->n_anchor));
     g->report->anchor = sum_up(g, s->n_anchor);
-    KT__TRY(measure_divergence(g));
-    KT__TRY(measure_recall(g, room));
-    KT__TRY(measure_leaks(g));
+    KT__STEP(measure_divergence(g));
+    KT__STEP(measure_recall(g, room));
+    KT__STEP(measure_leaks(g));
     judge_candidate(g, n_group);
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,

@@ -137,12 +137,9 @@ int kt__learn_len_max(const kt__net *net) {
 static kt_status check_call(const kt__learn_on *on, const kt__sample *samples, size_t n,
                             const kt__learn_settings *settings, kt_error *err) {
     int n_max = kt__learn_len_max(on->net);
-    kt_status status;
-    KT__TRY(kt__factors_supported(on->net, err));
-    KT__TRY(kt__learn_check(settings, err));
-    KT__TRY(kt__samples_check(samples, n, on->net->hp.n_vocab, n_max, err));
-out:
-    return status;
+    KT__STEP(kt__factors_supported(on->net, err));
+    KT__STEP(kt__learn_check(settings, err));
+    return kt__samples_check(samples, n, on->net->hp.n_vocab, n_max, err);
 }
 
 /* Where the training begins: at the version so far, or with an adapter that adds nothing. */
@@ -170,17 +167,15 @@ static kt_status train_and_gate(kt__learner *learner, const kt__training *traini
                                 kt__learn_report *report, kt_error *err) {
     const kt__learn_from *from = training->from;
     const kt__factors *before = !from ? NULL : from->before ? from->before : from->prior;
-    kt_status status;
     int64_t begin_us = kt__now_us();
-    KT__TRY(kt__train(learner, training, factors, report, err));
-    KT__TRY(shrink_adapter(learner, training->samples, split, training->settings, factors, report,
-                           err));
-    KT__TRY(kt__gate(learner, training->samples, split, training->settings, before, factors, report,
-                     err));
+    KT__STEP(kt__train(learner, training, factors, report, err));
+    KT__STEP(shrink_adapter(learner, training->samples, split, training->settings, factors, report,
+                            err));
+    KT__STEP(kt__gate(learner, training->samples, split, training->settings, before, factors,
+                      report, err));
     report->wall_ms = (kt__now_us() - begin_us) / 1000;
     report->cpu_ms = (kt__train_cpu_ns() - training->cpu_begin_ns) / 1000000;
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__learn(const kt__learn_on *on, const kt__sample *samples, size_t n,

@@ -140,18 +140,16 @@ static bool is_out_of_time(const trainer *r) {
 
 static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
     const kt__learn_settings *s = r->t->settings;
-    kt_status status;
     r->n_picked = 0;
     memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
     pick_samples(r, DRAW_FEEDBACK, 1.0f);
     pick_samples(r, DRAW_REPLAY, s->replay_weight);
     pick_samples(r, DRAW_NEIGHBOUR, s->neighbour_weight);
-    KT__TRY(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
-                             loss, err));
+    KT__STEP(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
+                              loss, err));
     add_penalty(r);
     (void)kt__adam_step(&r->adam, r->factors->values, r->grads, rate_at(s, step));
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status run_steps(trainer *r, kt_error *err) {

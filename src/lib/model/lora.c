@@ -158,9 +158,8 @@ static kt_status pack_part(packer *p, const kt__lora_part *part, float *row) {
     kt__lora_block *block = &p->pack->lora.blocks[part->block];
     kt__lora_a *a = &block->a[kt__lora_input_of(part->site)];
     int a_exponent, exponent, row0 = 0, n_row, n_col;
-    kt_status status;
-    KT__TRY(pack_a(p, part, a, row, &a_exponent));
-    KT__TRY(find_exponent(p, part, &part->b, 0, part->b.n_row, row, &exponent));
+    KT__STEP(pack_a(p, part, a, row, &a_exponent));
+    KT__STEP(find_exponent(p, part, &part->b, 0, part->b.n_row, row, &exponent));
     const kt__lora_b like = {.rank = part->b.n_col,
                              .at = a->rank,
                              .factor = (float)ldexp((double)part->scale, a_exponent + exponent)};
@@ -174,8 +173,7 @@ static kt_status pack_part(packer *p, const kt__lora_part *part, float *row) {
         pack_b(p, part, row0, n_row, exponent, &like, row, &block->b[site]);
     }
     a->rank += part->a.n_row;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- memory ---- */
@@ -402,13 +400,12 @@ static kt_status check_text(const kt__gguf *gguf, const char *key, const char *e
 /* alpha as the file has it; 0 means the rank, which makes the scale 1. */
 static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alpha, kt_error *err) {
     const char *path = kt__gguf_path(gguf);
-    kt_status status;
     if (!kt__lora_file_is(gguf))
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "the file is no adapter: its general.type is not \"adapter\"");
-    KT__TRY(check_text(gguf, "adapter.type", "lora", "an adapter of type", err));
-    KT__TRY(check_text(gguf, "general.architecture", net->hp.arch,
-                       "the adapter was made for the architecture", err));
+    KT__STEP(check_text(gguf, "adapter.type", "lora", "an adapter of type", err));
+    KT__STEP(check_text(gguf, "general.architecture", net->hp.arch,
+                        "the adapter was made for the architecture", err));
     if (net->hp.features & KT__F_STREAMS)
         return kt__fail_at(
             err, KT_E_UNSUPPORTED, path, UINT64_MAX,
@@ -422,9 +419,8 @@ static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alp
         return kt__fail_at(
             err, KT_E_UNSUPPORTED, path, UINT64_MAX,
             "an adapter that begins with invocation tokens (aLoRA) is not supported");
-    KT__TRY(kt__gguf_get_f32(gguf, "adapter.lora.alpha", true, alpha, err)); /* finite */
-out:
-    return status;
+    KT__STEP(kt__gguf_get_f32(gguf, "adapter.lora.alpha", true, alpha, err)); /* finite */
+    return KT_OK;
 }
 
 /* ---- tensors ---- */
@@ -485,18 +481,16 @@ static const char *why_not(const char *base) {
 static kt_status take_pair(lora_reader *r, const kt__gguf_tensor *a, const kt__gguf_tensor *b,
                            const char *base) {
     kt__lora_part *part = &r->parts[r->n];
-    kt_status status;
     *part = (kt__lora_part){.name = a->name.s};
     const struct site_row *row = find_site(r, base, &part->block);
     if (!row) return refuse_tensor(r, a->name.s, why_not(base));
     part->site = row->site;
     part->n_sites = row->n_sites;
-    KT__TRY(take_matrix(r, a, a->name.s, &part->a));
-    KT__TRY(take_matrix(r, b, b->name.s, &part->b));
+    KT__STEP(take_matrix(r, a, a->name.s, &part->a));
+    KT__STEP(take_matrix(r, b, b->name.s, &part->b));
     part->scale = r->alpha == 0.0f ? 1.0f : r->alpha / (float)part->a.n_row;
     r->n++;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* Every tensor is an A or a B, and has its other half. */

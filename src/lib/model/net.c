@@ -515,7 +515,6 @@ static int rows_in_file(const binder *b, const char *name, int most) {
 }
 
 static kt_status bind_tables(const binder *b) {
-    kt_status status = KT_OK;
     kt__input_tables *tables = &b->net->tables;
     const kt__hparams *hp = &b->net->hp;
     int d = hp->d_model, n_type = rows_in_file(b, "token_types.weight", KT__MAX_TOKEN_TYPES);
@@ -523,70 +522,57 @@ static kt_status bind_tables(const binder *b) {
         return bind_vector(b, "token_embd_norm.weight", d, true, &tables->norm.w);
     if (!(hp->features & KT__F_LAYER_NORMS)) return KT_OK;
     if (hp->features & KT__F_POSITIONS)
-        KT__TRY(bind_matrix(b, "position_embd.weight", (int)hp->n_ctx_train, d, true,
-                            &tables->positions));
-    KT__TRY(bind_matrix(b, "token_types.weight", n_type, d, false, &tables->types));
-    KT__TRY(bind_vector(b, "token_embd_norm.weight", d, true, &tables->norm.w));
-    KT__TRY(bind_vector(b, "token_embd_norm.bias", d, true, &tables->norm.b));
-out:
-    return status;
+        KT__STEP(bind_matrix(b, "position_embd.weight", (int)hp->n_ctx_train, d, true,
+                             &tables->positions));
+    KT__STEP(bind_matrix(b, "token_types.weight", n_type, d, false, &tables->types));
+    KT__STEP(bind_vector(b, "token_embd_norm.weight", d, true, &tables->norm.w));
+    return bind_vector(b, "token_embd_norm.bias", d, true, &tables->norm.b);
 }
 
 /* What leads from the pooled state to the embedding, in one step or two, must end at the model's
  * width. */
 static kt_status bind_dense(const binder *b) {
-    kt_status status = KT_OK;
     kt__pool_head *pool = &b->net->pool;
     const kt__hparams *hp = &b->net->hp;
     int inner = rows_in_file(b, "dense_2.weight", KT__MAX_COL);
     if (!(hp->features & KT__F_ENCODER)) return KT_OK;
-    KT__TRY(bind_matrix(b, "dense_2.weight", inner, hp->d_model, false, &pool->dense[0]));
+    KT__STEP(bind_matrix(b, "dense_2.weight", inner, hp->d_model, false, &pool->dense[0]));
     bool more = pool->dense[0].data && inner != hp->d_model;
-    KT__TRY(bind_matrix(b, "dense_3.weight", hp->d_model, inner, more, &pool->dense[1]));
-    KT__TRY(bind_vector(b, "dense_2.bias", inner, false, &pool->dense_bias[0]));
-    KT__TRY(bind_vector(b, "dense_3.bias", hp->d_model, false, &pool->dense_bias[1]));
-out:
-    return status;
+    KT__STEP(bind_matrix(b, "dense_3.weight", hp->d_model, inner, more, &pool->dense[1]));
+    KT__STEP(bind_vector(b, "dense_2.bias", inner, false, &pool->dense_bias[0]));
+    return bind_vector(b, "dense_3.bias", hp->d_model, false, &pool->dense_bias[1]);
 }
 
 static kt_status bind_ranker(const binder *b) {
-    kt_status status = KT_OK;
     kt__pool_head *pool = &b->net->pool;
     int d = b->net->hp.d_model, n = rows_in_file(b, "cls.output.weight", KT__POOL_MAX_LABELS);
     if (b->net->hp.pooling != KT__POOL_RANK) return KT_OK;
-    KT__TRY(bind_matrix(b, "cls.weight", d, d, false, &pool->hidden));
-    KT__TRY(bind_vector(b, "cls.bias", d, false, &pool->hidden_bias));
-    KT__TRY(bind_matrix(b, "cls.output.weight", n, d, true, &pool->labels));
-    KT__TRY(bind_vector(b, "cls.output.bias", n, false, &pool->labels_bias));
-out:
-    return status;
+    KT__STEP(bind_matrix(b, "cls.weight", d, d, false, &pool->hidden));
+    KT__STEP(bind_vector(b, "cls.bias", d, false, &pool->hidden_bias));
+    KT__STEP(bind_matrix(b, "cls.output.weight", n, d, true, &pool->labels));
+    return bind_vector(b, "cls.output.bias", n, false, &pool->labels_bias);
 }
 
 static kt_status bind_layer_inputs(const binder *b) {
-    kt_status status;
     kt__net *net = b->net;
     const kt__hparams *hp = &net->hp;
     int n = hp->d_layer_input * hp->n_layer;
     const char *table = "per_layer_token_embd.weight";
     if (!(hp->features & KT__F_LAYER_INPUTS)) return KT_OK;
-    KT__TRY(bind_matrix(b, table, hp->n_vocab, n, true, &net->input_table));
-    KT__TRY(bind_matrix(b, "per_layer_model_proj.weight", n, hp->d_model, true, &net->input_proj));
-    KT__TRY(
+    KT__STEP(bind_matrix(b, table, hp->n_vocab, n, true, &net->input_table));
+    KT__STEP(bind_matrix(b, "per_layer_model_proj.weight", n, hp->d_model, true, &net->input_proj));
+    KT__STEP(
         bind_vector(b, "per_layer_proj_norm.weight", hp->d_layer_input, true, &net->input_norm));
     kt__gguf_read_sparsely(b->gguf, kt__gguf_find_tensor(b->gguf, table));
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status bind_streams(const binder *b) {
-    kt_status status;
     const kt__hparams *hp = &b->net->hp;
     const shape each = {hp->d_model, hp->d_model, hp->n_stream - 1};
     if (!(hp->features & KT__F_STREAMS)) return KT_OK;
-    KT__TRY(bind_matrices(b, "altup_proj.weight", each, true, &b->net->stream_proj));
-    KT__TRY(bind_matrices(b, "altup_unembd_proj.weight", each, true, &b->net->stream_unproj));
-out:
-    return status;
+    KT__STEP(bind_matrices(b, "altup_proj.weight", each, true, &b->net->stream_proj));
+    return bind_matrices(b, "altup_unembd_proj.weight", each, true, &b->net->stream_unproj);
 }
 
 static kt_status bind_assistant(const binder *b) {

@@ -57,16 +57,13 @@ static kt_status push_role(const kt__tokenizer *tok, kt__tok_role role, kt__ids 
 static kt_status encode_plain(const pair *p, kt__ids *ids, int32_t *pair_from, kt_error *err) {
     const kt__tokenizer *tok = p->model->tok;
     bool wordpiece = strcmp(kt__tokenizer_kind(tok), "bert") == 0;
-    kt_status status = KT_OK;
-    if (kt__tokenizer_add_bos(tok)) KT__TRY(push_role(tok, KT__ROLE_BOS, ids, err));
-    KT__TRY(kt__tokenizer_encode(tok, p->query, p->query_len, 0, ids, err));
-    KT__TRY(push_role(tok, KT__ROLE_EOS, ids, err));
-    if (!wordpiece) KT__TRY(push_role(tok, KT__ROLE_EOS, ids, err));
+    if (kt__tokenizer_add_bos(tok)) KT__STEP(push_role(tok, KT__ROLE_BOS, ids, err));
+    KT__STEP(kt__tokenizer_encode(tok, p->query, p->query_len, 0, ids, err));
+    KT__STEP(push_role(tok, KT__ROLE_EOS, ids, err));
+    if (!wordpiece) KT__STEP(push_role(tok, KT__ROLE_EOS, ids, err));
     *pair_from = (int32_t)ids->len;
-    KT__TRY(kt__tokenizer_encode(tok, p->document, p->document_len, 0, ids, err));
-    KT__TRY(push_role(tok, KT__ROLE_EOS, ids, err));
-out:
-    return status;
+    KT__STEP(kt__tokenizer_encode(tok, p->document, p->document_len, 0, ids, err));
+    return push_role(tok, KT__ROLE_EOS, ids, err);
 }
 
 static kt_status encode_pair(const pair *p, kt__ids *ids, int32_t *pair_from, kt_error *err) {

@@ -55,30 +55,27 @@ static kt_status check_range(const char *name, int64_t value, int64_t high, kt_e
 }
 
 static kt_status check_params(const kt_engine_params *p, kt_error *err) {
-    kt_status status;
-    KT__TRY(check_range("n_ctx", p->n_ctx, KT__MAX_CTX, err));
-    KT__TRY(check_range("n_batch", p->n_batch, KT_BATCH_MAX, err));
-    KT__TRY(check_range("n_ubatch", p->n_ubatch, KT_UBATCH_MAX, err));
-    KT__TRY(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
-    KT__TRY(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
-    KT__TRY(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
-    KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
-    KT__TRY(check_range("n_queue_max", p->n_queue_max, KT_QUEUE_MAX, err));
-    KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
-    KT__TRY(check_range("target_latency_ms", p->target_latency_ms, 1 << 20, err));
+    KT__STEP(check_range("n_ctx", p->n_ctx, KT__MAX_CTX, err));
+    KT__STEP(check_range("n_batch", p->n_batch, KT_BATCH_MAX, err));
+    KT__STEP(check_range("n_ubatch", p->n_ubatch, KT_UBATCH_MAX, err));
+    KT__STEP(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
+    KT__STEP(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
+    KT__STEP(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
+    KT__STEP(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
+    KT__STEP(check_range("n_queue_max", p->n_queue_max, KT_QUEUE_MAX, err));
+    KT__STEP(check_range("gap_ms", p->gap_ms, 1 << 20, err));
+    KT__STEP(check_range("target_latency_ms", p->target_latency_ms, 1 << 20, err));
     if (!(p->min_throughput >= 0 && p->min_throughput <= 1e9))
         return kt__fail(err, KT_E_ARG, "min_throughput is %g, expected 0 (default) to 1e9",
                         p->min_throughput);
     if (!(p->memory_threshold >= 0 && p->memory_threshold <= 1))
         return kt__fail(err, KT_E_ARG, "memory_threshold is %g, expected 0 (default) to 1",
                         p->memory_threshold);
-    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
-    KT__TRY(check_range("draft_from", p->draft_from, KT_DRAFT_FROMS - 1, err));
-    KT__TRY(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
-    KT__TRY(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
-    KT__TRY(check_range("kv_tail", p->kv_tail + (p->kv_tail == -1), MOST_TAIL, err));
-out:
-    return status;
+    KT__STEP(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
+    KT__STEP(check_range("draft_from", p->draft_from, KT_DRAFT_FROMS - 1, err));
+    KT__STEP(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
+    KT__STEP(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
+    return check_range("kv_tail", p->kv_tail + (p->kv_tail == -1), MOST_TAIL, err);
 }
 
 static int32_t first_set(int32_t given, int32_t otherwise) {

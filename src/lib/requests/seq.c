@@ -21,7 +21,6 @@ static void publish_pages(const kt_engine *engine) {
 /* ---- life ---- */
 
 static kt_status allocate_seq(kt_seq *seq, kt_error *err) {
-    kt_status status;
     kt_engine *engine = seq->engine;
     kt__seq_state *state = &seq->state;
     /* a token is drawn from a full context, too */
@@ -30,10 +29,8 @@ static kt_status allocate_seq(kt_seq *seq, kt_error *err) {
     seq->eval = kt__calloc(1, sizeof *seq->eval);
     if (!state->tokens || !state->logits || !seq->eval)
         return kt__fail_nomem(err, "a sequence", logits_bytes(engine));
-    KT__TRY(kt__kv_table_init(&state->table, engine->params.n_ctx, err));
-    KT__TRY(kt__draft_seq_init(engine, &state->draft, err));
-out:
-    return status;
+    KT__STEP(kt__kv_table_init(&state->table, engine->params.n_ctx, err));
+    return kt__draft_seq_init(engine, &state->draft, err);
 }
 
 static void free_seq(kt_seq *seq) {

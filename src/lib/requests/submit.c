@@ -45,15 +45,14 @@ static kt_status check_name(const char *name, const char *value, kt_error *err) 
 }
 
 static kt_status check_params(const kt_request_params *r, kt_error *err) {
-    kt_status status;
-    KT__TRY(check_int("n_choices", r->n_choices, 1, KT_CHOICES_MAX, err));
-    KT__TRY(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
-    KT__TRY(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
-    KT__TRY(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
-    KT__TRY(check_int("n_keep", r->n_keep, -1, INT32_MAX, err));
-    KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
-    KT__TRY(check_name("client", r->client, err));
-    KT__TRY(check_name("cache_scope", r->cache_scope, err));
+    KT__STEP(check_int("n_choices", r->n_choices, 1, KT_CHOICES_MAX, err));
+    KT__STEP(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
+    KT__STEP(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
+    KT__STEP(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
+    KT__STEP(check_int("n_keep", r->n_keep, -1, INT32_MAX, err));
+    KT__STEP(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
+    KT__STEP(check_name("client", r->client, err));
+    KT__STEP(check_name("cache_scope", r->cache_scope, err));
     if (r->seq && r->n_adapters > 0)
         return kt__fail(err, KT_E_ARG, "a sequence has adapters of its own: kt_seq_set_adapters");
     if (r->seq && r->n_choices > 1)
@@ -68,8 +67,7 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
         return kt__fail(err, KT_E_ARG, "keys are of an embedding by the mean");
     if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
-out:
-    return status;
+    return KT_OK;
 }
 
 /* The prompt after n_pos positions. */
@@ -137,16 +135,14 @@ static kt_status make_client(kt__task *task, const char *name, kt_error *err) {
 }
 
 static kt_status make_own_state(kt__choice *c, size_t cap, kt_error *err) {
-    kt_status status;
     kt_engine *engine = c->work.engine;
-    KT__TRY(kt__kv_table_init(&c->own.table, engine->params.n_ctx, err));
-    KT__TRY(kt__draft_seq_init(engine, &c->own.draft, err));
+    KT__STEP(kt__kv_table_init(&c->own.table, engine->params.n_ctx, err));
+    KT__STEP(kt__draft_seq_init(engine, &c->own.draft, err));
     c->own.tokens = kt__calloc(cap, sizeof *c->own.tokens);
     if (!c->own.tokens)
         return kt__fail_nomem(err, "an answer's tokens", cap * sizeof *c->own.tokens);
     c->work.state = &c->own;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt__task_kind kind_of(const kt_request_params *request) {
@@ -183,21 +179,19 @@ static uint64_t id_seed(const kt__choice *c) {
 
 static kt_status make_answer(kt__choice *c, const kt_request_params *request, const int32_t *ids,
                              size_t n, kt_error *err) {
-    kt_status status;
     const kt__work *w = &c->work;
-    KT__TRY(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
+    KT__STEP(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
     if (c->sub->constraint)
-        KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, request->constraint.finish_within,
-                                err));
+        KT__STEP(kt__answer_hold(&c->answer, c->sub->constraint, request->constraint.finish_within,
+                                 err));
     c->report.seed = c->answer.seed;
     if (c->sub->conversation)
-        KT__TRY(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));
+        KT__STEP(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));
     if (w->task.kind != KT__TASK_ANSWER) return KT_OK;
     for (int32_t i = 0; i < c->sub->n_kept; i++) kt__answer_accept(&c->answer, w->state->tokens[i]);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= 0) kt__answer_accept(&c->answer, ids[i]);
-out:
-    return status;
+    return KT_OK;
 }
 
 /* Room for the keys of rows: of the one at hand, and of those that are kept. */
@@ -228,7 +222,6 @@ static int32_t n_keep_of(const kt__submitted *sub, const kt_request_params *requ
 /* ids[n]: those of the prompt after the positions that are kept. */
 static kt_status make_choice(kt__submitted *sub, int index, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt_error *err) {
-    kt_status status;
     kt__choice *c = &sub->choices[index];
     kt__work *w = &c->work;
     const char *scope = request->cache_scope ? request->cache_scope : request->client;
@@ -251,21 +244,20 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->cursor.key = w->root;
     c->report.n_prompt = w->n_prompt;
     fill_task(c, request);
-    KT__TRY(make_client(&w->task, request->client, err));
+    KT__STEP(make_client(&w->task, request->client, err));
     if (sub->seq) {
         w->state = &sub->seq->state;
     } else {
-        KT__TRY(make_own_state(c, cap, err));
+        KT__STEP(make_own_state(c, cap, err));
         memcpy(w->state->tokens, ids, n * sizeof *ids);
     }
-    KT__TRY(make_answer(c, request, ids, n, err));
-    KT__TRY(make_keys(c, cap, err));
+    KT__STEP(make_answer(c, request, ids, n, err));
+    KT__STEP(make_keys(c, cap, err));
     c->n_reported = -1;
     w->pictures = sub->pictures.n ? &sub->pictures : NULL;
     /* what proposes looks at tokens, which pictures are not */
     if (w->task.kind == KT__TASK_ANSWER && !w->pictures) w->proposals = &c->proposals;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status keep_texts(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
@@ -299,20 +291,17 @@ static kt_status make_prompt_logprobs(kt__submitted *sub, const int32_t *ids, si
 
 static kt_status fill_request(kt__submitted *sub, const kt_request_params *request,
                               const int32_t *ids, size_t n, kt_error *err) {
-    kt_status status;
     size_t d_model = (size_t)kt__engine_hparams(sub->req.engine)->d_model;
-    for (int i = 0; i < sub->n_choices; i++) KT__TRY(make_choice(sub, i, request, ids, n, err));
-    KT__TRY(keep_texts(sub, request, err));
+    for (int i = 0; i < sub->n_choices; i++) KT__STEP(make_choice(sub, i, request, ids, n, err));
+    KT__STEP(keep_texts(sub, request, err));
     if (sub->pooling != KT_POOLING_NONE) {
         /* and room for what is computed with it */
         size_t n_room = kt__pool_scratch_floats(&sub->req.engine->model->net->pool, (int)d_model);
         sub->embedding = kt__calloc(d_model + n_room, sizeof *sub->embedding);
         if (!sub->embedding) return kt__fail_nomem(err, "an embedding", 0);
     }
-    if (request->prompt_logprobs) KT__TRY(make_prompt_logprobs(sub, ids, n, err));
-    KT__TRY(kt__events_init(sub, err));
-out:
-    return status;
+    if (request->prompt_logprobs) KT__STEP(make_prompt_logprobs(sub, ids, n, err));
+    return kt__events_init(sub, err);
 }
 
 static kt_status copy_params(kt__submitted *sub, const kt_request_params *request, kt_error *err) {

@@ -212,18 +212,16 @@ static void mask_free(kt__held *h) {
 static kt_status mask_forms(kt__held *h, kt_error *err) {
     kt__constraint *c = h->c;
     uint32_t n_words = c->vocab->tokens->n_words, n = 0;
-    kt_status status = KT_OK;
     for (uint32_t i = 0; i < c->n_forms; i++) {
         if (!h->now.live[i]) continue;
         uint64_t *into = n++ ? c->one : c->set;
-        KT__TRY(kt__gmask_fill(c->forms[i], &h->now.forms[i], into, err));
+        KT__STEP(kt__gmask_fill(c->forms[i], &h->now.forms[i], into, err));
         for (uint32_t k = 0; into == c->one && k < n_words; k++) c->set[k] |= c->one[k];
     }
     if (n == 0) memset(c->set, 0, n_words * sizeof *c->set);
     if (may_end(c, &h->now))
         for (uint32_t k = 0; k < n_words; k++) c->set[k] |= c->vocab->ends[k];
-out:
-    return status;
+    return KT_OK;
 }
 
 /* The tokens of one word of a set, one by one: those that are fewer, in it or not. */

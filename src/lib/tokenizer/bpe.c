@@ -88,19 +88,17 @@ static kt_status push_pair(kt__encoder *enc, const kt__symbol *symbols, uint32_t
 
 /* A pair whose rank has changed since it was pushed is stale; its new rank was pushed, too. */
 static kt_status merge_large(kt__encoder *enc, kt__symbol *symbols, size_t n, const char *s) {
-    kt_status status = KT_OK;
     enc->heap_len = 0;
-    for (uint32_t i = 0; i < n; i++) KT__TRY(push_pair(enc, symbols, i));
+    for (uint32_t i = 0; i < n; i++) KT__STEP(push_pair(enc, symbols, i));
     while (enc->heap_len) {
         uint64_t top = heap_pop(enc);
         uint32_t i = (uint32_t)top;
         if (symbols[i].rank != top >> 32) continue;
         merge_at(enc, symbols, n, i, s);
-        KT__TRY(push_pair(enc, symbols, i));
-        KT__TRY(push_pair(enc, symbols, symbols[i].prev));
+        KT__STEP(push_pair(enc, symbols, i));
+        KT__STEP(push_pair(enc, symbols, symbols[i].prev));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__merge_run(kt__encoder *enc, kt__symbol *symbols, size_t n, const char *s) {
@@ -178,16 +176,14 @@ static kt_status reserve_symbols(kt__encoder *enc, size_t n) {
 
 static kt_status merge_word(kt__encoder *enc, const char *s, size_t len) {
     kt__symbol small[KT__SMALL_WORD + 1], *symbols = small;
-    kt_status status = KT_OK;
     if (len > KT__SMALL_WORD) {
-        KT__TRY(reserve_symbols(enc, len + 1));
+        KT__STEP(reserve_symbols(enc, len + 1));
         symbols = enc->symbols;
     }
     size_t n = fill_symbols(enc->tok, s, len, symbols);
-    KT__TRY(kt__merge_run(enc, symbols, n, s));
-    for (size_t i = 0; i < n; i = symbols[i].next) KT__TRY(push_symbol(enc, symbols, i, s));
-out:
-    return status;
+    KT__STEP(kt__merge_run(enc, symbols, n, s));
+    for (size_t i = 0; i < n; i = symbols[i].next) KT__STEP(push_symbol(enc, symbols, i, s));
+    return KT_OK;
 }
 
 /* ---- shortcuts ---- */
@@ -244,13 +240,11 @@ kt_status kt__word_encode(kt__encoder *enc, const char *s, size_t len) {
 
 kt_status kt__bpe_encode(kt__encoder *enc, const char *s, size_t len) {
     const kt__pretok *pre = enc->tok->pre;
-    kt_status status = KT_OK;
-    if (pre->nfc) KT__TRY(kt__unicode_nfc(&enc->arena, s, len, &s, &len, enc->err));
+    if (pre->nfc) KT__STEP(kt__unicode_nfc(&enc->arena, s, len, &s, &len, enc->err));
     kt__pretok_iter it;
     const char *word;
     size_t word_len;
     kt__pretok_begin(&it, pre->family, s, len);
-    while (kt__pretok_next(&it, &word, &word_len)) KT__TRY(kt__word_encode(enc, word, word_len));
-out:
-    return status;
+    while (kt__pretok_next(&it, &word, &word_len)) KT__STEP(kt__word_encode(enc, word, word_len));
+    return KT_OK;
 }

@@ -35,13 +35,11 @@ static size_t word_end(const char *s, size_t len, size_t i) {
 }
 
 static kt_status encode_words(kt__encoder *enc, const char *s, size_t len) {
-    kt_status status = KT_OK;
     for (size_t i = 0, end; i < len; i = end) {
         end = enc->tok->inner_space ? len : word_end(s, len, i);
-        KT__TRY(kt__word_encode(enc, s + i, end - i));
+        KT__STEP(kt__word_encode(enc, s + i, end - i));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* A run of line ends that is a token is that token, whatever the merges say. */
@@ -53,14 +51,12 @@ static kt_status encode_line_ends(kt__encoder *enc, const char *s, size_t len) {
 
 /* Lines and the runs of line ends between them. */
 static kt_status encode_lines(kt__encoder *enc, const char *s, size_t len) {
-    kt_status status = KT_OK;
     for (size_t i = 0, end; i < len; i = end) {
         bool line_end = s[i] == '\n';
         for (end = i + 1; end < len && (s[end] == '\n') == line_end;) end++;
-        KT__TRY((line_end ? encode_line_ends : encode_words)(enc, s + i, end - i));
+        KT__STEP((line_end ? encode_line_ends : encode_words)(enc, s + i, end - i));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__spm_encode(kt__encoder *enc, const char *s, size_t len) {

@@ -56,7 +56,6 @@ typedef struct input {
 } input;
 
 static kt_status encode_parts(kt__encoder *enc, const input *in) {
-    kt_status status = KT_OK;
     kt__special_match match;
     size_t range = 0;
     for (size_t at = 0; at < in->len;) {
@@ -64,13 +63,12 @@ static kt_status encode_parts(kt__encoder *enc, const input *in) {
                                       in->n_ranges, &range, &match);
         size_t end = found ? match.begin : in->len;
         if (found && match.strips & KT__TOK_LSTRIP) end = spaces_before(in->s, at, end);
-        KT__TRY(encode_stretch(enc, in->s + at, end - at));
+        KT__STEP(encode_stretch(enc, in->s + at, end - at));
         if (!found) break;
-        KT__TRY(kt__ids_push(enc->ids, match.id, enc->err));
+        KT__STEP(kt__ids_push(enc->ids, match.id, enc->err));
         at = match.strips & KT__TOK_RSTRIP ? skip_spaces(in->s, in->len, match.end) : match.end;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status encode_input(const kt__tokenizer *tok, const input *in, kt__ids *ids,
@@ -185,21 +183,18 @@ kt_status kt__tokenizer_encode_fim(const kt__tokenizer *tok, const char *before,
     int32_t pre = kt__tokenizer_role_id(tok, KT__ROLE_FIM_PRE);
     int32_t suf = kt__tokenizer_role_id(tok, KT__ROLE_FIM_SUF);
     int32_t mid = kt__tokenizer_role_id(tok, KT__ROLE_FIM_MID);
-    kt_status status = KT_OK;
     bool suffix_first = suf >= 0 && reads_suffix_first(tok, suf);
     if (pre < 0 || suf < 0 || (mid < 0 && !suffix_first))
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "this model has no tokens for filling in the middle: models made for code "
                         "have them");
     if (kt__tokenizer_add_bos(tok))
-        KT__TRY(kt__ids_push(ids, kt__tokenizer_role_id(tok, KT__ROLE_BOS), err));
+        KT__STEP(kt__ids_push(ids, kt__tokenizer_role_id(tok, KT__ROLE_BOS), err));
     if (suffix_first) {
-        KT__TRY(encode_part(tok, suf, after, after_len, ids, err));
+        KT__STEP(encode_part(tok, suf, after, after_len, ids, err));
         return encode_part(tok, pre, before, before_len, ids, err);
     }
-    KT__TRY(encode_part(tok, pre, before, before_len, ids, err));
-    KT__TRY(encode_part(tok, suf, after, after_len, ids, err));
-    status = kt__ids_push(ids, mid, err);
-out:
-    return status;
+    KT__STEP(encode_part(tok, pre, before, before_len, ids, err));
+    KT__STEP(encode_part(tok, suf, after, after_len, ids, err));
+    return kt__ids_push(ids, mid, err);
 }

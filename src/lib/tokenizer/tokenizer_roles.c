@@ -262,13 +262,10 @@ static kt_status add_strips(const kt__tokenizer *tok, const kt__tok_source *src,
 /* strips[n_vocab], zeroed */
 static kt_status find_strips(const kt__tokenizer *tok, const kt__tok_source *src, uint8_t *strips,
                              kt_error *err) {
-    kt_status status;
     if (src->strips) memcpy(strips, src->strips, tok->n_vocab);
     strip_as_phi3(tok, src, strips);
-    KT__TRY(add_strips(tok, src, src->lstrip_kv, KT__TOK_LSTRIP, strips, err));
-    KT__TRY(add_strips(tok, src, src->rstrip_kv, KT__TOK_RSTRIP, strips, err));
-out:
-    return status;
+    KT__STEP(add_strips(tok, src, src->lstrip_kv, KT__TOK_LSTRIP, strips, err));
+    return add_strips(tok, src, src->rstrip_kv, KT__TOK_RSTRIP, strips, err);
 }
 
 kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {

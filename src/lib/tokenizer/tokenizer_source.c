@@ -131,52 +131,44 @@ static kt_status read_id_list(const kt__tok_source *src, const kt__gguf *gguf, c
 
 /* The format has room for one eos and one eot, and for no white space that belongs to a token. */
 static kt_status read_own_lists(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
-    kt_status status;
-    KT__TRY(read_id_list(src, gguf, "kentang.eos_ids", KT__TOK_MAX_EOS, &src->eos_ids_kv, err));
-    KT__TRY(read_id_list(src, gguf, "kentang.lstrip_ids", src->n_tokens, &src->lstrip_kv, err));
-    KT__TRY(read_id_list(src, gguf, "kentang.rstrip_ids", src->n_tokens, &src->rstrip_kv, err));
-out:
-    return status;
+    KT__STEP(read_id_list(src, gguf, "kentang.eos_ids", KT__TOK_MAX_EOS, &src->eos_ids_kv, err));
+    KT__STEP(read_id_list(src, gguf, "kentang.lstrip_ids", src->n_tokens, &src->lstrip_kv, err));
+    return read_id_list(src, gguf, "kentang.rstrip_ids", src->n_tokens, &src->rstrip_kv, err);
 }
 
 static kt_status read_arrays(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
-    kt_status status;
-    KT__TRY(kt__gguf_get_array(gguf, KEY("tokens"), true, KT__GGUF_STRING, &src->tokens_kv, err));
-    KT__TRY(check_n_tokens(src, src->tokens_kv->count, err));
+    KT__STEP(kt__gguf_get_array(gguf, KEY("tokens"), true, KT__GGUF_STRING, &src->tokens_kv, err));
+    KT__STEP(check_n_tokens(src, src->tokens_kv->count, err));
     src->n_tokens = (size_t)src->tokens_kv->count;
-    KT__TRY(read_parallel(gguf, KEY("scores"), KT__GGUF_F32, src->n_tokens, &src->scores_kv, err));
-    KT__TRY(read_parallel(gguf, KEY("token_type"), KT__GGUF_TYPE_COUNT, src->n_tokens,
-                          &src->types_kv, err));
+    KT__STEP(read_parallel(gguf, KEY("scores"), KT__GGUF_F32, src->n_tokens, &src->scores_kv, err));
+    KT__STEP(read_parallel(gguf, KEY("token_type"), KT__GGUF_TYPE_COUNT, src->n_tokens,
+                           &src->types_kv, err));
     if (src->types_kv && !is_integer(src->types_kv->elem_type))
         return kt__fail_at(err, KT_E_FORMAT, src->path, src->types_kv->file_offset,
                            "key %s is an array of %s; integers are expected", KEY("token_type"),
                            kt__gguf_type_name(src->types_kv->elem_type));
-    KT__TRY(kt__gguf_get_array(gguf, KEY("merges"), false, KT__GGUF_STRING, &src->merges_kv, err));
-    if (src->merges_kv) KT__TRY(check_n_merges(src, src->merges_kv->count, err));
+    KT__STEP(kt__gguf_get_array(gguf, KEY("merges"), false, KT__GGUF_STRING, &src->merges_kv, err));
+    if (src->merges_kv) KT__STEP(check_n_merges(src, src->merges_kv->count, err));
     src->n_merges = src->merges_kv ? (size_t)src->merges_kv->count : 0;
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__tok_source_gguf(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
-    kt_status status;
     *src = (kt__tok_source){.path = kt__gguf_path(gguf)};
-    KT__TRY(kt__gguf_get_str(gguf, KEY("model"), true, &src->model, err));
-    KT__TRY(kt__gguf_get_str(gguf, KEY("pre"), false, &src->pre, err));
-    KT__TRY(kt__gguf_get_str(gguf, "general.architecture", false, &src->arch, err));
-    KT__TRY(read_arrays(src, gguf, err));
-    KT__TRY(read_own_lists(src, gguf, err));
+    KT__STEP(kt__gguf_get_str(gguf, KEY("model"), true, &src->model, err));
+    KT__STEP(kt__gguf_get_str(gguf, KEY("pre"), false, &src->pre, err));
+    KT__STEP(kt__gguf_get_str(gguf, "general.architecture", false, &src->arch, err));
+    KT__STEP(read_arrays(src, gguf, err));
+    KT__STEP(read_own_lists(src, gguf, err));
     for (int role = 0; role < KT__ROLE_COUNT; role++)
-        KT__TRY(read_role(gguf, role_keys[role], &src->role_ids[role], err));
-    KT__TRY(read_flag(gguf, KEY("add_bos_token"), &src->add_bos, err));
-    KT__TRY(read_flag(gguf, KEY("add_eos_token"), &src->add_eos, err));
-    KT__TRY(read_flag(gguf, KEY("add_space_prefix"), &src->add_space_prefix, err));
-    KT__TRY(read_flag(gguf, KEY("normalizer.lowercase"), &src->lowercase, err));
-    KT__TRY(read_flag(gguf, KEY("normalizer.strip_accents"), &src->strip_accents, err));
-    KT__TRY(read_flag(gguf, KEY("remove_extra_whitespaces"), &src->remove_extra_spaces, err));
-    KT__TRY(read_charsmap(src, gguf, err));
-out:
-    return status;
+        KT__STEP(read_role(gguf, role_keys[role], &src->role_ids[role], err));
+    KT__STEP(read_flag(gguf, KEY("add_bos_token"), &src->add_bos, err));
+    KT__STEP(read_flag(gguf, KEY("add_eos_token"), &src->add_eos, err));
+    KT__STEP(read_flag(gguf, KEY("add_space_prefix"), &src->add_space_prefix, err));
+    KT__STEP(read_flag(gguf, KEY("normalizer.lowercase"), &src->lowercase, err));
+    KT__STEP(read_flag(gguf, KEY("normalizer.strip_accents"), &src->strip_accents, err));
+    KT__STEP(read_flag(gguf, KEY("remove_extra_whitespaces"), &src->remove_extra_spaces, err));
+    return read_charsmap(src, gguf, err);
 }
 
 void kt__tok_vocab_init(kt__tok_vocab *vocab) {

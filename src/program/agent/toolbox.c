@@ -236,18 +236,16 @@ static void warn_of_leaks(const kt__toolbox *box) {
 }
 
 static kt_status open_box(kt__toolbox *box, kt_error *err) {
-    kt_status status = KT_OK;
     box->tools = kt__calloc(KT__AGENT_MAX_TOOLS, sizeof *box->tools);
     if (!box->tools) return kt__fail_nomem(err, "tools", 0);
     if (box->opts.servers_file) {
-        KT__TRY(read_servers_file(box, err));
-        KT__TRY(kt__mcp_pins_open(box->opts.pins_file, &box->pins, err));
-        KT__TRY(start_servers(box, err));
+        KT__STEP(read_servers_file(box, err));
+        KT__STEP(kt__mcp_pins_open(box->opts.pins_file, &box->pins, err));
+        KT__STEP(start_servers(box, err));
     }
-    KT__TRY(add_builtins(box, err));
+    KT__STEP(add_builtins(box, err));
     warn_of_leaks(box);
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status make_box(const kt__toolbox_opts *opts, kt__toolbox **out, kt_error *err) {

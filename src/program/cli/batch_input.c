@@ -129,22 +129,21 @@ static kt_status form_of(const json_t *url, kt__wire_form *form, kt_error *err) 
 static kt_status parse_openai(const json_t *object, uint64_t number,
                               const kt_request_params *defaults, kt__batch_line *out) {
     kt__wire_form form;
-    kt_status status;
     const json_t *id = json_object_get(object, "custom_id");
     const json_t *method = json_object_get(object, "method");
     out->openai = true;
     if (!json_is_string(id) || !json_string_length(id)) {
-        KT__TRY(number_as_id(out, number));
+        KT__STEP(number_as_id(out, number));
         return kt__fail_at(&out->err, KT_E_ARG, "custom_id", UINT64_MAX,
                            "custom_id: expected a string that is not empty");
     }
-    KT__TRY(own_id(out, json_string_value(id), json_string_length(id)));
+    KT__STEP(own_id(out, json_string_value(id), json_string_length(id)));
     if (method && (!json_is_string(method) || strcmp(json_string_value(method), "POST") != 0)) {
         return kt__fail_at(&out->err, KT_E_ARG, "method", UINT64_MAX, "method: expected \"POST\"");
     }
-    KT__TRY(form_of(json_object_get(object, "url"), &form, &out->err));
-    KT__TRY(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults, NULL,
-                                &out->request, &out->err));
+    KT__STEP(form_of(json_object_get(object, "url"), &form, &out->err));
+    KT__STEP(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults, NULL,
+                                 &out->request, &out->err));
     if (out->request->echo)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.echo", UINT64_MAX,
                            "body.echo: only a server answers with the prompt");
@@ -154,27 +153,23 @@ static kt_status parse_openai(const json_t *object, uint64_t number,
     if (out->request->n_prompts > 1)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.prompt", UINT64_MAX,
                            "body.prompt: a line has one prompt: give each a line of its own");
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status parse_native(const json_t *object, uint64_t number,
                               const kt_request_params *defaults, kt__batch_line *out) {
     const json_t *id = json_object_get(object, "id");
     char digits[32];
-    kt_status status = KT_OK;
     if (json_is_string(id) && json_string_length(id)) {
-        KT__TRY(own_id(out, json_string_value(id), json_string_length(id)));
+        KT__STEP(own_id(out, json_string_value(id), json_string_length(id)));
     } else if (json_is_integer(id)) {
         int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(id));
-        KT__TRY(own_id(out, digits, (size_t)n));
+        KT__STEP(own_id(out, digits, (size_t)n));
     } else {
-        KT__TRY(number_as_id(out, number));
+        KT__STEP(number_as_id(out, number));
     }
-    KT__TRY(kt__wire_read_value(KT__WIRE_NATIVE, object, NULL, defaults, NULL, &out->request,
-                                &out->err));
-out:
-    return status;
+    return kt__wire_read_value(KT__WIRE_NATIVE, object, NULL, defaults, NULL, &out->request,
+                               &out->err);
 }
 
 void kt__batch_line_parse(const char *line, size_t len, uint64_t number,

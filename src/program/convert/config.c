@@ -318,20 +318,16 @@ static kt_status check_directions(const kt__hf_config *c, kt_error *err) {
 
 /* gpt-oss is published in MXFP4 blocks, which are kept as they are; BitNet as what it is. */
 static kt_status check_prequantised(const kt__hf_config *c, kt_error *err) {
-    kt_status status;
     if (c->arch == KT__HF_GPTOSS && kt__prequantised_mxfp4(c->text)) return KT_OK;
     if (c->arch & KT__HF_BITNETS && kt__prequantised_bitnet(c->text)) return KT_OK;
-    KT__TRY(kt__prequantised_config(c->root, c->path, err));
-    KT__TRY(kt__prequantised_config(c->text, c->path, err));
-out:
-    return status;
+    KT__STEP(kt__prequantised_config(c->root, c->path, err));
+    return kt__prequantised_config(c->text, c->path, err);
 }
 
 static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *notes,
                                    kt_error *err) {
-    kt_status status;
-    KT__TRY(check_prequantised(c, err));
-    KT__TRY(check_directions(c, err));
+    KT__STEP(check_prequantised(c, err));
+    KT__STEP(check_directions(c, err));
     if (!(c->arch & KT__HF_PART_ROTATED) && !isnan(c->rotary_share) && c->rotary_share != 1.0)
         return kt__hf_refuse(c, "partial_rotary_factor",
                              "only phi3, glm4 and qwen35 models rotate a part of a head", err);
@@ -340,17 +336,16 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
                              "layer norms of query and key heads are not computed", err);
     if (c->arch & KT__HF_BITNETS && kt__hf_flag(c, "attention_bias", false))
         return kt__hf_refuse(c, "attention_bias", "the bitnet format has no such biases", err);
-    KT__TRY(check_activation(c, err));
-    if (c->arch & (KT__HF_EXPERTS | KT__HF_NOMICMOE)) KT__TRY(kt__hf_experts_read(c, err));
-    if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
-    if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
-    if (c->arch & (KT__HF_FALCONH1 | KT__HF_ONLY_MAMBA)) KT__TRY(kt__hf_mamba_read(c, err));
-    if (c->arch & KT__HF_NEMOTRONS) KT__TRY(kt__hf_parts_read(c, err));
-    KT__TRY(kt__hf_layers_read(c, notes, err));
-    if (c->arch & KT__HF_KINDS) KT__TRY(kt__hf_kinds_check(c, err));
-    if (c->arch == KT__HF_GEMMA3N) KT__TRY(kt__hf_streams_check(c, err));
-out:
-    return status;
+    KT__STEP(check_activation(c, err));
+    if (c->arch & (KT__HF_EXPERTS | KT__HF_NOMICMOE)) KT__STEP(kt__hf_experts_read(c, err));
+    if (c->arch & KT__HF_ENCODERS) KT__STEP(check_encoder(c, err));
+    if (c->arch & KT__HF_GEMMA) KT__STEP(check_query_scale(c, err));
+    if (c->arch & (KT__HF_FALCONH1 | KT__HF_ONLY_MAMBA)) KT__STEP(kt__hf_mamba_read(c, err));
+    if (c->arch & KT__HF_NEMOTRONS) KT__STEP(kt__hf_parts_read(c, err));
+    KT__STEP(kt__hf_layers_read(c, notes, err));
+    if (c->arch & KT__HF_KINDS) KT__STEP(kt__hf_kinds_check(c, err));
+    if (c->arch == KT__HF_GEMMA3N) KT__STEP(kt__hf_streams_check(c, err));
+    return KT_OK;
 }
 
 /* ---- reading ---- */

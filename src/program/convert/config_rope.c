@@ -146,11 +146,10 @@ static kt_status read_list(const kt__hf_config *c, const json_t *rope, const cha
 
 /* Longrope scales attention by sqrt(1 + ln s / ln L) (Ding et al. 2024). */
 static kt_status read_longrope(kt__hf_config *c, const json_t *rope, kt_error *err) {
-    kt_status status;
     if (c->orig_ctx == KT__HF_NONE)
         return refuse_rope(c, err, "original_max_position_embeddings", "is missing");
-    KT__TRY(read_list(c, rope, "long_factor", c->rope.factors, err));
-    KT__TRY(read_list(c, rope, "short_factor", c->rope.short_factors, err));
+    KT__STEP(read_list(c, rope, "long_factor", c->rope.factors, err));
+    KT__STEP(read_list(c, rope, "short_factor", c->rope.short_factors, err));
     c->rope.n_factors = (int)(c->n_rot / 2);
     double stretch = (double)c->n_ctx / (double)c->orig_ctx;
     double given = rope_number(rope, "attention_factor");
@@ -158,8 +157,7 @@ static kt_status read_longrope(kt__hf_config *c, const json_t *rope, kt_error *e
                           : stretch <= 1.0
                               ? 1.0
                               : sqrt(1.0 + kt__log(stretch) / kt__log((double)c->orig_ctx));
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__hf_rope_read(kt__hf_config *c, kt_error *err) {

@@ -30,27 +30,22 @@ typedef struct conversion {
 
 static kt_status read_config(conversion *c) {
     json_t *root;
-    kt_status status;
     c->config_path = kt__folder_path(c->source, "config.json");
     if (!c->config_path) return kt__fail_nomem(c->err, "a path", 0);
     if (access(c->config_path, F_OK) != 0 && errno == ENOENT)
-        KT__TRY(kt__fail_at(
+        KT__STEP(kt__fail_at(
             c->err, KT_E_IO, c->source, UINT64_MAX,
             "the folder is no model: it has no config.json; a GGUF file in it is named itself"));
-    KT__TRY(kt__folder_read_json(c->config_path, MAX_CONFIG, true, &root, c->err));
-    KT__TRY(kt__hf_config_read(root, c->config_path, &c->output->notes, &c->config, c->err));
-out:
-    return status;
+    KT__STEP(kt__folder_read_json(c->config_path, MAX_CONFIG, true, &root, c->err));
+    return kt__hf_config_read(root, c->config_path, &c->output->notes, &c->config, c->err);
 }
 
 /* A classifier ranks, whatever modules.json says of its states. */
 static kt_status read_sentence(conversion *c) {
-    kt_status status;
-    KT__TRY(kt__sentence_open(c->source, &c->sentence, c->err));
+    KT__STEP(kt__sentence_open(c->source, &c->sentence, c->err));
     if (c->config.pooling == KT__HF_NONE) c->config.pooling = c->sentence.pooling;
     if (c->sentence.compares) c->config.pooling = KT__HF_POOL_RANK;
-out:
-    return status;
+    return KT_OK;
 }
 
 static bool is_text_of(const kt__vocab *v, int64_t id, const char *text) {

@@ -288,13 +288,10 @@ out:
 }
 
 kt_status kt__folder_open_file(const char *dir, const char *name, kt__folder *out, kt_error *err) {
-    kt_status status;
     *out = (kt__folder){.shards = kt__calloc(1, sizeof *out->shards)};
     if (!out->shards) return kt__fail_nomem(err, "the folder's files", sizeof *out->shards);
-    KT__TRY(add_shard(out, dir, name, err));
-    status = build_names(out, err);
-out:
-    return status;
+    KT__STEP(add_shard(out, dir, name, err));
+    return build_names(out, err);
 }
 
 void kt__folder_close(kt__folder *folder) {

@@ -128,24 +128,22 @@ static kt_status read_datasets(const kt__gguf *g, kt__imatrix *out, kt_error *er
 static kt_status read_open(const char *path, const kt__gguf *g, kt__imatrix *out, kt_error *err) {
     kt__str type = {"", 0};
     uint32_t n_chunks = 0;
-    kt_status status;
-    KT__TRY(kt__gguf_get_str(g, "general.type", false, &type, err));
+    KT__STEP(kt__gguf_get_str(g, "general.type", false, &type, err));
     if (type.len != 7 || memcmp(type.s, "imatrix", 7) != 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "is a GGUF file, but not an importance matrix (general.type)");
-    KT__TRY(kt__gguf_get_u32(g, "imatrix.chunk_count", false, &n_chunks, err));
-    KT__TRY(kt__gguf_get_u32(g, "imatrix.chunk_size", false, &out->chunk_size, err));
-    KT__TRY(read_datasets(g, out, err));
+    KT__STEP(kt__gguf_get_u32(g, "imatrix.chunk_count", false, &n_chunks, err));
+    KT__STEP(kt__gguf_get_u32(g, "imatrix.chunk_size", false, &out->chunk_size, err));
+    KT__STEP(read_datasets(g, out, err));
     out->n_chunks += n_chunks;
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
         if (kt__ends_with(t->name.s, t->name.len, sum_suffix))
-            KT__TRY(read_entry(path, g, t, out, err));
+            KT__STEP(read_entry(path, g, t, out, err));
     }
     if (out->n == 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "holds no importance of any matrix");
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__imatrix_merge_file(kt__imatrix *into, const char *path, kt_error *err) {

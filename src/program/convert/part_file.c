@@ -84,18 +84,15 @@ static kt_status begin_anew(kt__part *part, kt_error *err) {
 kt_status kt__part_open(const char *target, uint64_t bytes, kt__digest identity, kt__part *out,
                         kt_error *err) {
     size_t size = strlen(target) + 8;
-    kt_status status;
     *out = (kt__part){.fd = -1, .bytes = bytes, .identity = identity};
     out->target = kt__strdup(target);
     out->path = kt__malloc(size);
     if (!out->path || !out->target) return kt__fail_nomem(err, "a path", size);
     snprintf(out->path, size, "%s.part", target);
-    KT__TRY(open_locked(out, err));
+    KT__STEP(open_locked(out, err));
     read_records(out);
     if (out->good > 0) return KT_OK;
-    KT__TRY(begin_anew(out, err));
-out:
-    return status;
+    return begin_anew(out, err);
 }
 
 kt_status kt__part_write(const kt__part *part, const void *data, size_t n, uint64_t at,

@@ -114,29 +114,24 @@ static kt_status number_for(const peft_reader *r, const char *key, const char *p
                             const char *module, double *out) {
     const char *pattern;
     json_t *value, *list = json_object_get(r->config, patterns);
-    kt_status status = KT_OK;
     if (list && !json_is_null(list) && !json_is_object(list))
         return refuse_key(r, patterns, "an object is expected");
     json_object_foreach(list, pattern, value) {
         bool fits;
-        KT__TRY(pattern_fits(r, patterns, pattern, module, &fits));
+        KT__STEP(pattern_fits(r, patterns, pattern, module, &fits));
         if (fits) return read_positive(r, value, patterns, out);
     }
-    status = read_positive(r, json_object_get(r->config, key), key, out);
-out:
-    return status;
+    return read_positive(r, json_object_get(r->config, key), key, out);
 }
 
 static kt_status read_peft_config(peft_reader *r, const char *folder) {
-    kt_status status;
     r->config_path = kt__folder_path(folder, CONFIG_NAME);
     if (!r->config_path) return kt__fail_nomem(r->err, "a path", strlen(folder));
-    KT__TRY(kt__folder_read_json(r->config_path, MAX_CONFIG, true, &r->config, r->err));
-    KT__TRY(check_methods(r));
-    KT__TRY(read_positive(r, json_object_get(r->config, "lora_alpha"), "lora_alpha", &r->alpha));
+    KT__STEP(kt__folder_read_json(r->config_path, MAX_CONFIG, true, &r->config, r->err));
+    KT__STEP(check_methods(r));
+    KT__STEP(read_positive(r, json_object_get(r->config, "lora_alpha"), "lora_alpha", &r->alpha));
     if (r->alpha == 0.0) r->alpha = 1.0; /* in GGUF 0 means the rank; folded into B */
-out:
-    return status;
+    return KT_OK;
 }
 
 /* In GGUF the model's multipliers are a part of its weights, of which an adapter's matrices know nothing: they are in
@@ -144,22 +139,20 @@ out:
 static kt_status read_multipliers(peft_reader *r, const char *folder) {
     const kt__convert_notes none = {0};
     json_t *root;
-    kt_status status;
     r->base_path = kt__folder_path(folder, "config.json");
     if (!r->base_path) return kt__fail_nomem(r->err, "a path", strlen(folder));
-    KT__TRY(kt__folder_read_json(r->base_path, MAX_CONFIG, false, &root, r->err));
+    KT__STEP(kt__folder_read_json(r->base_path, MAX_CONFIG, false, &root, r->err));
     if (!root)
         return kt__fail_at(r->err, KT_E_UNSUPPORTED, r->base_path, UINT64_MAX,
                            "an adapter of a %s model needs the multipliers in that model's "
                            "config.json: copy that file next to adapter_config.json",
                            r->model->arch);
-    KT__TRY(kt__hf_config_read(root, r->base_path, &none, &r->base, r->err));
+    KT__STEP(kt__hf_config_read(root, r->base_path, &none, &r->base, r->err));
     if (r->base.arch != r->arch)
         return kt__fail_at(r->err, KT_E_FORMAT, r->base_path, UINT64_MAX,
                            "it is of a %s model, and the adapter is for a %s model",
                            r->base.arch_name, r->model->arch);
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- names ---- */
@@ -241,23 +234,20 @@ static void find_scales(const peft_reader *r, peft_pair *pair) {
 /* PEFT's scale of the module over the one that the file's alpha gives. */
 static kt_status find_fold(const peft_reader *r, const char *module, peft_pair *pair) {
     double alpha, rank, own = (double)pair->a->shape[0];
-    kt_status status;
-    KT__TRY(number_for(r, "lora_alpha", "alpha_pattern", module, &alpha));
-    KT__TRY(number_for(r, "r", "rank_pattern", module, &rank));
+    KT__STEP(number_for(r, "lora_alpha", "alpha_pattern", module, &alpha));
+    KT__STEP(number_for(r, "r", "rank_pattern", module, &rank));
     if (rank != own)
         return kt__fail_at(r->err, KT_E_FORMAT, r->config_path, UINT64_MAX,
                            "the rank of %.200s is %.0f here and %.0f in its matrix", module, rank,
                            own);
     bool rs = json_is_true(json_object_get(r->config, "use_rslora"));
     pair->fold = (float)(alpha / (rs ? sqrt(own) : own) / (r->alpha / own));
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status add_pair(peft_reader *r, const kt__shard *shard, const kt__st_tensor *t) {
     char module[MAX_MODULE];
     bool is_a;
-    kt_status status;
     peft_pair *pair = &r->pairs[r->n];
     if (!split_name(t->name, module, &is_a))
         return bad_peft_tensor(r, shard, t, KT_E_UNSUPPORTED, "it is no matrix A or B of LoRA");
@@ -265,14 +255,13 @@ static kt_status add_pair(peft_reader *r, const kt__shard *shard, const kt__st_t
     if (!half) return bad_peft_tensor(r, shard, t, KT_E_FORMAT, "its other half is missing");
     if (!is_a) return KT_OK;
     *pair = (peft_pair){.a = t, .b = half, .shard = shard};
-    KT__TRY(check_half(r, shard, t));
-    KT__TRY(check_half(r, shard, half));
-    KT__TRY(map_module(r, shard, t, module, pair));
-    KT__TRY(find_fold(r, module, pair));
+    KT__STEP(check_half(r, shard, t));
+    KT__STEP(check_half(r, shard, half));
+    KT__STEP(map_module(r, shard, t, module, pair));
+    KT__STEP(find_fold(r, module, pair));
     find_scales(r, pair);
     r->n++;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status list_pairs(peft_reader *r) {

@@ -210,7 +210,6 @@ static bool is_half_of_rows(kt__change change) {
 static kt_status check_source(const planner *p, const map_row *row, const kt__st_tensor *source,
                               const kt__shard *shard, kt__planned *t) {
     int64_t rows = source_rows(row, source, t->n_rows), cols = t->n_cols;
-    kt_status status;
     if (row->change == KT__CHANGE_FROM_2) rows += KT__HF_XLMR_FIRST;
     if (kt__plan_is_halved(row->change)) cols *= 2;
     if (is_half_of_rows(row->change)) rows *= 2;
@@ -221,8 +220,9 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
         flat.shape[1] = flat.shape[2];
         flat.n_dims = 2;
     }
-    KT__TRY(kt__plan_check_dtype(p, source, shard));
-    KT__TRY(kt__plan_check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE || flat_source));
+    KT__STEP(kt__plan_check_dtype(p, source, shard));
+    KT__STEP(
+        kt__plan_check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE || flat_source));
     t->source = kt__plan_source_of(source, shard);
     if (row->change == KT__CHANGE_BOTTOM)
         t->source.begin += (uint64_t)t->n_rows * kt__type_row_bytes(source->type, t->n_cols);
@@ -231,8 +231,7 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
         t->source.begin += KT__HF_XLMR_FIRST * kt__type_row_bytes(source->type, t->n_cols);
         t->change = KT__CHANGE_COPY;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
@@ -241,7 +240,6 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     const kt__st_tensor *source;
     const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
-    kt_status status;
     if (is_absent(p, row) || is_of_other_layers(p, row, layer) ||
         kt__plan_is_left_of_mtp(p, row, layer) || is_of_other_stack(p, row, layer))
         return KT_OK;
@@ -262,10 +260,10 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     if (c->arch & KT__HF_QWEN35S) set_tiles(p, row, &t);
     kt__plan_source_name(c, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(kt__plan_find_source(p, from, &source, &shard));
+    KT__STEP(kt__plan_find_source(p, from, &source, &shard));
     bool is_head = strcmp(row->to, "output.weight") == 0;
     if (is_head && !source && p->has_head) /* tied, and scaled otherwise */
-        KT__TRY(kt__plan_find_source(p, "embed_tokens.weight", &source, &shard));
+        KT__STEP(kt__plan_find_source(p, "embed_tokens.weight", &source, &shard));
     if (!source) {
         if (!row->must) return KT_OK;
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
@@ -273,11 +271,9 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     }
     if (is_head && !p->has_head) return KT_OK;
     t.n_scales_by = kt__hf_scales_of(c, row->to, t.scales_by);
-    KT__TRY(check_source(p, row, source, shard, &t));
+    KT__STEP(check_source(p, row, source, shard, &t));
     t.type = kt__plan_type_of(p, &t);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-out:
-    return status;
+    return kt__weight_plan_add(p->plan, &t, p->err);
 }
 
 static kt_status add_made(planner *p, const char *name, const float *values) {
@@ -293,15 +289,13 @@ static kt_status add_made(planner *p, const char *name, const float *values) {
 
 static kt_status add_rope_factors(planner *p) {
     const kt__hf_rope *rope = &p->config->rope;
-    kt_status status = KT_OK;
     if (rope->kind == KT__HF_ROPE_LLAMA3 || rope->kind == KT__HF_ROPE_PROPORTIONAL)
-        KT__TRY(add_made(p, "rope_freqs.weight", rope->factors));
+        KT__STEP(add_made(p, "rope_freqs.weight", rope->factors));
     if (rope->kind == KT__HF_ROPE_LONGROPE) {
-        KT__TRY(add_made(p, "rope_factors_long.weight", rope->factors));
-        KT__TRY(add_made(p, "rope_factors_short.weight", rope->short_factors));
+        KT__STEP(add_made(p, "rope_factors_long.weight", rope->factors));
+        KT__STEP(add_made(p, "rope_factors_short.weight", rope->short_factors));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- what sentence-transformers puts after a model ---- */
@@ -311,15 +305,12 @@ static kt_status add_dense_bias(planner *p, size_t i, int64_t n) {
     const kt__shard *shard = &p->sentence->dense[i].shards[0];
     kt__planned t = {
         .n_dims = 1, .n_rows = 1, .n_cols = n, .type = KT__TYPE_F32, .change = KT__CHANGE_COPY};
-    kt_status status = KT_OK;
     if (!b) return KT_OK;
     snprintf(t.name, sizeof t.name, "dense_%zu.bias", i + 2);
-    KT__TRY(kt__plan_check_dtype(p, b, shard));
-    KT__TRY(kt__plan_check_shape(p, b, shard, 1, n, true));
+    KT__STEP(kt__plan_check_dtype(p, b, shard));
+    KT__STEP(kt__plan_check_shape(p, b, shard, 1, n, true));
     t.source = kt__plan_source_of(b, shard);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-out:
-    return status;
+    return kt__weight_plan_add(p->plan, &t, p->err);
 }
 
 /* One layer, or two with another width between them. */
@@ -329,7 +320,6 @@ static kt_status add_dense(planner *p, size_t i) {
     const kt__shard *shard = &s->dense[i].shards[0];
     kt__planned t = {.n_dims = 2, .change = KT__CHANGE_COPY};
     int64_t inner = (int64_t)s->dense_weight[0]->shape[0], d = p->config->d_model;
-    kt_status status;
     if (!(p->config->arch & (KT__HF_ENCODERS | KT__HF_GEMMA_EMB)))
         return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, UINT64_MAX,
                            "a dense layer after the pooling is part of no %s model",
@@ -345,14 +335,12 @@ static kt_status add_dense(planner *p, size_t i) {
     t.n_rows = i == 0 && s->n_dense > 1 ? inner : d;
     t.n_cols = i == 0 ? d : inner;
     snprintf(t.name, sizeof t.name, "dense_%zu.weight", i + 2);
-    KT__TRY(kt__plan_check_dtype(p, w, shard));
-    KT__TRY(kt__plan_check_shape(p, w, shard, t.n_rows, t.n_cols, false));
+    KT__STEP(kt__plan_check_dtype(p, w, shard));
+    KT__STEP(kt__plan_check_shape(p, w, shard, t.n_rows, t.n_cols, false));
     t.source = kt__plan_source_of(w, shard);
     t.type = kt__plan_type_of(p, &t);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-    KT__TRY(add_dense_bias(p, i, t.n_rows));
-out:
-    return status;
+    KT__STEP(kt__weight_plan_add(p->plan, &t, p->err));
+    return add_dense_bias(p, i, t.n_rows);
 }
 
 /* The head's rows of the two tokens that are compared, as a classifier: the first label's share of
@@ -398,11 +386,9 @@ out:
 
 static kt_status add_behind(planner *p) {
     const kt__sentence *s = p->sentence;
-    kt_status status = KT_OK;
-    for (size_t i = 0; i < s->n_dense; i++) KT__TRY(add_dense(p, i));
-    if (s->compares) KT__TRY(add_comparison(p));
-out:
-    return status;
+    for (size_t i = 0; i < s->n_dense; i++) KT__STEP(add_dense(p, i));
+    if (s->compares) KT__STEP(add_comparison(p));
+    return KT_OK;
 }
 
 static bool is_of_layers(const map_row *row) {
@@ -411,31 +397,26 @@ static bool is_of_layers(const map_row *row) {
 
 /* Rows of the table outside the layers: those before the first of a layer, or those after it. */
 static kt_status add_outside(planner *p, bool before) {
-    kt_status status = KT_OK;
     bool is_before = true;
     for (int i = 0; i < N_MAP; i++) {
         if (is_of_layers(&map[i])) is_before = false;
         if (is_of_layers(&map[i]) || is_before != before) continue;
-        if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+        if (map[i].archs & p->config->arch) KT__STEP(add_mapped(p, &map[i], 0));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status add_all(planner *p) {
-    kt_status status = KT_OK;
-    KT__TRY(add_outside(p, true));
-    KT__TRY(add_rope_factors(p));
+    KT__STEP(add_outside(p, true));
+    KT__STEP(add_rope_factors(p));
     for (int64_t layer = 0; layer < p->config->n_layer + p->config->n_mtp; layer++) {
         p->sizes = sizes_of(p->config, layer);
         for (int i = 0; i < N_MAP; i++)
             if (is_of_layers(&map[i]) && map[i].archs & p->config->arch)
-                KT__TRY(add_mapped(p, &map[i], layer));
+                KT__STEP(add_mapped(p, &map[i], layer));
     }
-    KT__TRY(add_outside(p, false));
-    KT__TRY(add_behind(p));
-out:
-    return status;
+    KT__STEP(add_outside(p, false));
+    return add_behind(p);
 }
 
 /* ---- the head ---- */
@@ -446,13 +427,12 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     const kt__st_tensor *head, *embed;
     const kt__shard *in_head, *in_embed;
     bool same = false;
-    kt_status status;
     if (p->config->arch & KT__HF_ENCODERS) return KT_OK;
-    KT__TRY(kt__plan_find_source(p, "lm_head.weight", &head, &in_head));
-    KT__TRY(kt__plan_find_source(p, embedding_name(p->config), &embed, &in_embed));
+    KT__STEP(kt__plan_find_source(p, "lm_head.weight", &head, &in_head));
+    KT__STEP(kt__plan_find_source(p, embedding_name(p->config), &embed, &in_embed));
     p->has_head = head != NULL;
     if (head && embed && p->config->tied) {
-        KT__TRY(kt__plan_same_tensors(p, head, in_head, embed, in_embed, &same));
+        KT__STEP(kt__plan_same_tensors(p, head, in_head, embed, in_embed, &same));
         p->has_head = !same;
         if (!same)
             kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
@@ -461,8 +441,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     if (p->config->arch == KT__HF_FALCONH1) p->has_head = true; /* multipliers of its own */
     if (!head && !p->config->tied && p->config->pooling == KT__HF_NONE)
         kt__convert_note(notes, "there is no lm_head: the embedding is taken for it");
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- what is left ---- */
@@ -648,9 +627,8 @@ static kt_status count_labels(planner *p) {
                                         "score.weight"};
     const kt__st_tensor *t;
     const kt__shard *shard;
-    kt_status status = KT_OK;
     for (size_t i = 0; p->config->ranks && i < sizeof names / sizeof *names; i++) {
-        KT__TRY(kt__plan_find_source(p, names[i], &t, &shard));
+        KT__STEP(kt__plan_find_source(p, names[i], &t, &shard));
         if (!t || t->n_dims != 2) continue;
         if (t->shape[0] < 1 || t->shape[0] > 256)
             return kt__fail_at(p->err, KT_E_LIMIT, shard->path, t->begin,
@@ -658,8 +636,7 @@ static kt_status count_labels(planner *p) {
                                t->name, t->shape[0]);
         p->n_labels = (int64_t)t->shape[0];
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *config,
@@ -779,22 +756,21 @@ static kt_status find_packed(const planner *p, const kt__st_tensor *source, cons
     char name[MAX_NAME];
     const kt__st_tensor *factor;
     const kt__shard *in;
-    kt_status status;
     if (strcmp(source->dtype, "U8") != 0 || t->n_rows % 4 != 0)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
                            "tensor '%.100s' is of type %s; U8 with four rows in one is expected",
                            source->name, source->dtype);
-    KT__TRY(kt__plan_check_shape(p, source, shard, t->n_rows / 4, t->n_cols, false));
+    KT__STEP(kt__plan_check_shape(p, source, shard, t->n_rows / 4, t->n_cols, false));
     snprintf(name, sizeof name, "%.*s_scale", MAX_NAME - 8, source->name);
     factor = kt__folder_find(p->folder, name, &in);
     if (!factor)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
                            "tensor '%.100s' is missing", name);
-    KT__TRY(kt__plan_check_dtype(p, factor, in));
-    KT__TRY(kt__plan_check_shape(p, factor, in, 1, 1, true));
+    KT__STEP(kt__plan_check_dtype(p, factor, in));
+    KT__STEP(kt__plan_check_shape(p, factor, in, 1, 1, true));
     const kt__weight_source at = kt__plan_source_of(factor, in);
     uint32_t raw;
-    KT__TRY(kt__weight_read(&at, 0, &raw, kt__type_row_bytes(factor->type, 1), p->err));
+    KT__STEP(kt__weight_read(&at, 0, &raw, kt__type_row_bytes(factor->type, 1), p->err));
     kt__dequantize_row(factor->type, &raw, 1, &scale->factor);
     if (!(scale->factor > 1e-20f && scale->factor < 1e20f))
         return kt__fail_at(p->err, KT_E_NUMERIC, in->path, factor->begin,
@@ -805,28 +781,24 @@ static kt_status find_packed(const planner *p, const kt__st_tensor *source, cons
     t->change = KT__CHANGE_PACKED;
     t->source = kt__plan_source_of(source, shard);
     t->source.type = KT__TYPE_F32; /* once it is unpacked */
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status find_floats(const planner *p, const kt__st_tensor *source, const kt__shard *shard,
                              kt__planned *t, kt__planned *scale) {
-    kt_status status;
-    KT__TRY(kt__plan_check_dtype(p, source, shard));
-    KT__TRY(kt__plan_check_shape(p, source, shard, t->n_rows, t->n_cols, false));
+    KT__STEP(kt__plan_check_dtype(p, source, shard));
+    KT__STEP(kt__plan_check_shape(p, source, shard, t->n_rows, t->n_cols, false));
     t->change = KT__CHANGE_TERNARY;
     t->source = kt__plan_source_of(source, shard);
-    KT__TRY(kt__ternary_mean(&t->source, t->n_rows * t->n_cols, &t->factor, p->err));
+    KT__STEP(kt__ternary_mean(&t->source, t->n_rows * t->n_cols, &t->factor, p->err));
     scale->factor = t->factor;
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__plan_add_ternary(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
     const kt__st_tensor *source;
     const kt__shard *shard;
-    kt_status status;
     kt__planned t = {.n_dims = 2,
                      .n_rows = kt__plan_dim_of(p, row->rows),
                      .n_cols = kt__plan_dim_of(p, row->cols)};
@@ -836,17 +808,15 @@ kt_status kt__plan_add_ternary(planner *p, const map_row *row, int64_t layer) {
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     snprintf(scale.name, sizeof scale.name, "%.*s.scale", (int)(strlen(t.name) - strlen(".weight")),
              t.name);
-    KT__TRY(kt__plan_find_source(p, from, &source, &shard));
+    KT__STEP(kt__plan_find_source(p, from, &source, &shard));
     if (!source)
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing", from);
     if (kt__prequantised_bitnet_packed(p->config->text))
-        KT__TRY(find_packed(p, source, shard, &t, &scale));
+        KT__STEP(find_packed(p, source, shard, &t, &scale));
     else
-        KT__TRY(find_floats(p, source, shard, &t, &scale));
+        KT__STEP(find_floats(p, source, shard, &t, &scale));
     t.type = kt__plan_type_of(p, &t);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-    KT__TRY(kt__weight_plan_add(p->plan, &scale, p->err));
-out:
-    return status;
+    KT__STEP(kt__weight_plan_add(p->plan, &t, p->err));
+    return kt__weight_plan_add(p->plan, &scale, p->err);
 }

@@ -171,21 +171,19 @@ static kt_status find_part(const planner *p, const char *name, int64_t expert, k
     const kt__st_tensor *source;
     const kt__shard *shard;
     const char *star = strchr(name, '*');
-    kt_status status;
     snprintf(from, sizeof from, "%.*s%" PRId64 "%s", (int)(star - name), name, expert, star + 1);
-    KT__TRY(kt__plan_find_source(p, from, &source, &shard));
+    KT__STEP(kt__plan_find_source(p, from, &source, &shard));
     if (!source)
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing", from);
-    KT__TRY(kt__plan_check_dtype(p, source, shard));
-    KT__TRY(kt__plan_check_shape(p, source, shard, t->part_rows, t->n_cols, false));
+    KT__STEP(kt__plan_check_dtype(p, source, shard));
+    KT__STEP(kt__plan_check_shape(p, source, shard, t->part_rows, t->n_cols, false));
     if (expert > 0 && source->type != t->parts[0].type)
         return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, source->begin,
                            "tensor '%.100s' is of another type than that of expert 0",
                            source->name);
     t->parts[expert] = kt__plan_source_of(source, shard);
-out:
-    return status;
+    return KT_OK;
 }
 
 /* One tensor of those of all experts, or of all streams but the first. */
@@ -408,8 +406,7 @@ static kt_status find_bytes(const planner *p, const char *name, const kt__planne
     uint64_t rows = (uint64_t)t->part_rows * (kt__plan_is_halved(t->change) ? 2 : 1);
     const uint64_t shape[4] = {t->ne[2], rows, (uint64_t)t->n_cols / 32, 16};
     uint32_t n_dims = levels ? 4 : 3;
-    kt_status status;
-    KT__TRY(kt__plan_find_source(p, name, &source, &shard));
+    KT__STEP(kt__plan_find_source(p, name, &source, &shard));
     if (!source)
         return kt__fail_at(p->err, KT_E_UNSUPPORTED, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing: gpt-oss is converted from its MXFP4 blocks, "
@@ -427,8 +424,7 @@ static kt_status find_bytes(const planner *p, const char *name, const kt__planne
     }
     *out = kt__plan_source_of(source, shard);
     out->type = KT__TYPE_MXFP4;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* A recipe of floats is taken at its word; a type that is not smaller than the blocks would only
@@ -446,7 +442,6 @@ kt_status kt__plan_add_blocks(planner *p, const map_row *row, int64_t layer) {
     static const char tail[] = "_blocks";
     char from[MAX_NAME], scales[MAX_NAME];
     int64_t n = p->config->n_expert;
-    kt_status status;
     kt__planned t = {.n_dims = 3,
                      .n_rows = n * kt__plan_dim_of(p, row->rows),
                      .n_cols = kt__plan_dim_of(p, row->cols),
@@ -459,10 +454,8 @@ kt_status kt__plan_add_blocks(planner *p, const map_row *row, int64_t layer) {
     kt__plan_source_name(p->config, row->from, layer, from, sizeof from);
     kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
     snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(from) + 1 - sizeof tail), from);
-    KT__TRY(find_bytes(p, from, &t, true, &t.source));
-    KT__TRY(find_bytes(p, scales, &t, false, &t.scales));
+    KT__STEP(find_bytes(p, from, &t, true, &t.source));
+    KT__STEP(find_bytes(p, scales, &t, false, &t.scales));
     t.type = type_of_blocks(p, &t);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-out:
-    return status;
+    return kt__weight_plan_add(p->plan, &t, p->err);
 }

@@ -41,16 +41,14 @@ static int n_layers(const requantizer *q) {
 static kt_status open_source(requantizer *q) {
     const kt__gguf_open_params params = {.use_mmap = true};
     kt__str arch = {"", 0};
-    kt_status status;
-    KT__TRY(kt__gguf_open(q->params->source, &params, &q->gguf, q->err));
-    KT__TRY(kt__gguf_get_str(q->gguf, "general.architecture", true, &arch, q->err));
+    KT__STEP(kt__gguf_open(q->params->source, &params, &q->gguf, q->err));
+    KT__STEP(kt__gguf_get_str(q->gguf, "general.architecture", true, &arch, q->err));
     snprintf(q->arch, sizeof q->arch, "%.*s", (int)(arch.len < 60 ? arch.len : 60), arch.s);
     q->model = (kt__recipe_model){n_layers(q), read_fact(q, "attention.head_count", 1),
                                   read_fact(q, "attention.head_count_kv", 1),
                                   !kt__gguf_find_tensor(q->gguf, "output.weight")};
     if (q->model.n_head_kv > q->model.n_head) q->model.n_head_kv = q->model.n_head;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* The output may not be a part of what is read. */
@@ -243,15 +241,12 @@ static kt_status add_importance(const requantizer *q, kt__hash *hash) {
 static kt_status write_output(requantizer *q, kt__convert_report *report) {
     kt__gguf_writer *w;
     kt__hash sources;
-    kt_status status;
     kt__hash_init(&sources, KT__CONVERT_SEED);
-    KT__TRY(add_source_facts(q, &sources));
-    KT__TRY(add_importance(q, &sources));
-    KT__TRY(kt__gguf_writer_open_memory(&w, q->err));
+    KT__STEP(add_source_facts(q, &sources));
+    KT__STEP(add_importance(q, &sources));
+    KT__STEP(kt__gguf_writer_open_memory(&w, q->err));
     put_metadata(q, w);
-    status = kt__convert_write(q->output, &q->plan, w, &sources, report, q->err);
-out:
-    return status;
+    return kt__convert_write(q->output, &q->plan, w, &sources, report, q->err);
 }
 
 kt_status kt__quantize_file(const kt__quantize_params *params, const kt__convert_output *output,

@@ -63,13 +63,12 @@ static bool is_identity(const char *function) {
 static kt_status read_dense(module_reader *r) {
     const char *function = json_string_value(json_object_get(r->config, "activation_function"));
     const kt__shard *shard;
-    kt_status status;
     size_t i = r->out->n_dense;
     if (!function || !is_identity(function))
         return refuse_module(r, "activation_function", "GGUF has no function after a dense layer");
     if (i == KT__SENTENCE_MAX_DENSE)
         return refuse_module(r, "in_features", "a third dense layer, of which GGUF has two");
-    KT__TRY(kt__folder_open(r->folder, &r->out->dense[i], r->err));
+    KT__STEP(kt__folder_open(r->folder, &r->out->dense[i], r->err));
     r->out->n_dense++;
     r->out->dense_weight[i] = kt__folder_find(&r->out->dense[i], "linear.weight", &shard);
     r->out->dense_bias[i] = kt__folder_find(&r->out->dense[i], "linear.bias", &shard);
@@ -77,8 +76,7 @@ static kt_status read_dense(module_reader *r) {
         r->out->dense[i].n_tensors != (r->out->dense_bias[i] ? 2 : 1))
         return kt__fail_at(r->err, KT_E_FORMAT, r->out->dense[i].shards[0].path, UINT64_MAX,
                            "one matrix, 'linear.weight', is expected, and at most a 'linear.bias'");
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- a comparison of two tokens ---- */
@@ -113,7 +111,6 @@ static bool is_plain_name(const char *name) {
 }
 
 static kt_status open_module(module_reader *r, module_fn *read) {
-    kt_status status;
     if (!is_plain_name(r->path))
         return kt__fail_at(r->err, KT_E_FORMAT, r->dir, UINT64_MAX,
                            "modules.json names the folder '%.60s', which is not below the model's",
@@ -121,11 +118,9 @@ static kt_status open_module(module_reader *r, module_fn *read) {
     r->folder = kt__folder_path(r->dir, r->path);
     r->config_path = r->folder ? kt__folder_path(r->folder, "config.json") : NULL;
     if (!r->config_path) return kt__fail_nomem(r->err, "a path", strlen(r->path));
-    KT__TRY(kt__folder_check_link(r->folder, r->err));
-    KT__TRY(kt__folder_read_json(r->config_path, MAX_FILE, true, &r->config, r->err));
-    status = read(r);
-out:
-    return status;
+    KT__STEP(kt__folder_check_link(r->folder, r->err));
+    KT__STEP(kt__folder_read_json(r->config_path, MAX_FILE, true, &r->config, r->err));
+    return read(r);
 }
 
 static kt_status read_module(const char *dir, const json_t *entry, kt__sentence *out,

@@ -50,9 +50,8 @@ static kt_status take_fixed(pb_cursor *c, size_t n, uint64_t *out) {
 /* The next field; c->at < c->size. */
 static kt_status take_field(pb_cursor *c, pb_field *f) {
     uint64_t tag, len;
-    kt_status status;
     *f = (pb_field){0};
-    KT__TRY(take_varint(c, &tag));
+    KT__STEP(take_varint(c, &tag));
     if (tag >> 3 == 0 || tag >> 3 > UINT32_MAX) return bad_proto(c, "a field without a number");
     f->number = (uint32_t)(tag >> 3);
     f->wire = (int)(tag & 7);
@@ -63,13 +62,12 @@ static kt_status take_field(pb_cursor *c, pb_field *f) {
     case WIRE_BYTES: break;
     default: return bad_proto(c, "a field of unknown form");
     }
-    KT__TRY(take_varint(c, &len));
+    KT__STEP(take_varint(c, &len));
     if (len > c->size - c->at) return bad_proto(c, "a field is longer than the file");
     f->bytes = c->data + c->at;
     f->len = (size_t)len;
     c->at += f->len;
-out:
-    return status;
+    return KT_OK;
 }
 
 static pb_cursor inside_field(const pb_cursor *c, const pb_field *f) {
@@ -84,10 +82,9 @@ static pb_cursor inside_field(const pb_cursor *c, const pb_field *f) {
 /* SentencePiece { string piece = 1; float score = 2; Type type = 3 } */
 static kt_status read_piece(pb_cursor c, kt__sp_piece *piece) {
     pb_field f;
-    kt_status status = KT_OK;
     *piece = (kt__sp_piece){.text = {"", 0}, .type = KT__TOK_NORMAL};
     while (c.at < c.size) {
-        KT__TRY(take_field(&c, &f));
+        KT__STEP(take_field(&c, &f));
         if (f.number == 1 && f.wire == WIRE_BYTES) {
             piece->text = (kt__str){(const char *)f.bytes, f.len};
         } else if (f.number == 2 && f.wire == WIRE_32) {
@@ -102,17 +99,15 @@ static kt_status read_piece(pb_cursor c, kt__sp_piece *piece) {
     if (!(piece->score > -1e30f && piece->score < 1e30f))
         return bad_proto(&c, "a piece's score is not finite");
     if (piece->text.len > KT__TOK_MAX_TOKEN_BYTES) return bad_proto(&c, "a piece is too long");
-out:
-    return status;
+    return KT_OK;
 }
 
 /* TrainerSpec { ModelType model_type = 3 }, NormalizerSpec { bytes precompiled_charsmap = 2;
  * bool add_dummy_prefix = 3; bool remove_extra_whitespaces = 4 } */
 static kt_status read_spec(pb_cursor c, bool trainer, kt__sp_model *m) {
     pb_field f;
-    kt_status status = KT_OK;
     while (c.at < c.size) {
-        KT__TRY(take_field(&c, &f));
+        KT__STEP(take_field(&c, &f));
         if (trainer && f.number == 3 && f.wire == WIRE_VARINT)
             m->model_type = (int32_t)(f.value & 0xff);
         else if (!trainer && f.number == 2 && f.wire == WIRE_BYTES)
@@ -122,8 +117,7 @@ static kt_status read_spec(pb_cursor c, bool trainer, kt__sp_model *m) {
         else if (!trainer && f.number == 4 && f.wire == WIRE_VARINT)
             m->remove_extra_whitespaces = f.value != 0;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* How many pieces there are: the fields numbered 1. */
@@ -131,11 +125,9 @@ enum { MAX_PIECES = 1 << 20 }; /* published ones have up to 902 thousand */
 
 static kt_status count_pieces(pb_cursor c, size_t *n) {
     pb_field f;
-    kt_status status = KT_OK;
     for (*n = 0; c.at < c.size; *n += f.number == 1 && f.wire == WIRE_BYTES)
-        KT__TRY(take_field(&c, &f));
-out:
-    return status;
+        KT__STEP(take_field(&c, &f));
+    return KT_OK;
 }
 
 kt_status kt__sp_parse(const void *data, size_t size, const char *path, kt__arena *arena,
@@ -143,21 +135,19 @@ kt_status kt__sp_parse(const void *data, size_t size, const char *path, kt__aren
     pb_cursor c = {.data = data, .size = size, .path = path, .err = err};
     pb_field f;
     size_t n;
-    kt_status status;
     *out = (kt__sp_model){
         .model_type = KT__SP_UNIGRAM, .add_dummy_prefix = true, .remove_extra_whitespaces = true};
-    KT__TRY(count_pieces(c, &n));
+    KT__STEP(count_pieces(c, &n));
     if (n == 0 || n > MAX_PIECES) return bad_proto(&c, "no pieces, or too many");
     out->pieces = kt__arena_calloc(arena, n, sizeof *out->pieces);
     if (!out->pieces) return kt__fail_nomem(err, "pieces", n * sizeof *out->pieces);
     while (c.at < c.size) {
-        KT__TRY(take_field(&c, &f));
+        KT__STEP(take_field(&c, &f));
         if (f.wire != WIRE_BYTES) continue;
         if (f.number == 1)
-            KT__TRY(read_piece(inside_field(&c, &f), &out->pieces[out->n++]));
+            KT__STEP(read_piece(inside_field(&c, &f), &out->pieces[out->n++]));
         else if (f.number == 2 || f.number == 3)
-            KT__TRY(read_spec(inside_field(&c, &f), f.number == 2, out));
+            KT__STEP(read_spec(inside_field(&c, &f), f.number == 2, out));
     }
-out:
-    return status;
+    return KT_OK;
 }

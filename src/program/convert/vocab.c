@@ -73,36 +73,32 @@ out:
 
 static kt_status read_model_kind(kt__vocab *v, const char *json_path, const char *model_path,
                                  const kt__convert_notes *notes, kt_error *err) {
-    kt_status status;
     v->spm = true;
-    KT__TRY(kt__vocab_read_model(v, model_path, notes, err));
-    KT__TRY(kt__vocab_add_tokens(v, json_path, err));
+    KT__STEP(kt__vocab_read_model(v, model_path, notes, err));
+    KT__STEP(kt__vocab_add_tokens(v, json_path, err));
     if (v->tokenizer && v->method != KT__VOCAB_MERGES)
         return kt__fail_at(err, KT_E_UNSUPPORTED, model_path, UINT64_MAX,
                            "tokenizer.model is a unigram model and tokenizer.json is none: one of "
                            "them is not this model's");
-    if (v->tokenizer) KT__TRY(kt__vocab_read_merges(v, json_path, err)); /* to compare with */
-out:
-    return status;
+    if (v->tokenizer) KT__STEP(kt__vocab_read_merges(v, json_path, err)); /* to compare with */
+    return KT_OK;
 }
 
 kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char *json_path,
                           const char *model_path, const kt__convert_notes *notes, kt_error *err) {
     bool by_model = is_spm_json(v->tokenizer) && v->model_file && !(config->arch & KT__HF_GEMMA4S);
     bool by_json = v->tokenizer && !by_model;
-    kt_status status;
-    if (v->tokenizer) KT__TRY(find_method(v, json_path, err));
-    if (v->tokenizer) KT__TRY(kt__vocab_list_values(v, json_path, err));
+    if (v->tokenizer) KT__STEP(find_method(v, json_path, err));
+    if (v->tokenizer) KT__STEP(kt__vocab_list_values(v, json_path, err));
     if (by_json)
-        KT__TRY(read_json_kind(v, config, json_path, err));
+        KT__STEP(read_json_kind(v, config, json_path, err));
     else
-        KT__TRY(read_model_kind(v, json_path, model_path, notes, err));
-    KT__TRY(kt__vocab_cut(v, json_path, notes, err));
-    KT__TRY(kt__vocab_index(v, err));
-    KT__TRY(kt__vocab_find_special(v, config, err));
-    if (v->tokenizer) KT__TRY(kt__vocab_check(v, json_path, notes, err));
-out:
-    return status;
+        KT__STEP(read_model_kind(v, json_path, model_path, notes, err));
+    KT__STEP(kt__vocab_cut(v, json_path, notes, err));
+    KT__STEP(kt__vocab_index(v, err));
+    KT__STEP(kt__vocab_find_special(v, config, err));
+    if (v->tokenizer) KT__STEP(kt__vocab_check(v, json_path, notes, err));
+    return KT_OK;
 }
 
 static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
@@ -258,8 +254,7 @@ static void put_templates(const kt__vocab *v, kt__gguf_writer *w) {
 }
 
 kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_error *err) {
-    kt_status status = kt__vocab_fill(v, (size_t)n_rows, err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__vocab_fill(v, (size_t)n_rows, err));
     kt__gguf_put_str(w, "tokenizer.ggml.model", kt__vocab_model_name(v));
     if (!v->by_merges) kt__gguf_put_str(w, "tokenizer.ggml.pre", v->spm ? "default" : v->pre);
     kt__gguf_put_strs(w, "tokenizer.ggml.tokens", v->tokens, (uint64_t)n_rows);
@@ -272,9 +267,8 @@ kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_err
     put_flags(v, w);
     if (v->n_suppressed)
         kt__gguf_put_i32s(w, "tokenizer.ggml.suppress_tokens", v->suppressed, v->n_suppressed);
-    KT__TRY(put_strips(v, KT__TOK_LSTRIP, "kentang.lstrip_ids", w, err));
-    KT__TRY(put_strips(v, KT__TOK_RSTRIP, "kentang.rstrip_ids", w, err));
+    KT__STEP(put_strips(v, KT__TOK_LSTRIP, "kentang.lstrip_ids", w, err));
+    KT__STEP(put_strips(v, KT__TOK_RSTRIP, "kentang.rstrip_ids", w, err));
     put_templates(v, w);
-out:
-    return status;
+    return KT_OK;
 }

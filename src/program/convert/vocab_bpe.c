@@ -41,11 +41,10 @@ static kt_status largest_id(const kt__vocab *v, const char *path, int64_t *out, 
 
 kt_status kt__vocab_read_ids(kt__vocab *v, const char *path, kt_error *err) {
     int64_t most = -1;
-    kt_status status = KT_OK;
-    if (v->listed_ids) KT__TRY(largest_id(v, path, &most, err));
+    if (v->listed_ids) KT__STEP(largest_id(v, path, &most, err));
     if (most < 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "model.vocab is missing or empty");
-    KT__TRY(kt__vocab_reserve(v, (size_t)most + 1, err));
+    KT__STEP(kt__vocab_reserve(v, (size_t)most + 1, err));
     for (size_t k = 0; k < v->n_listed; k++) {
         const kt__vocab_entry *entry = &v->listed[k];
         size_t i = (size_t)entry->number;
@@ -57,8 +56,7 @@ kt_status kt__vocab_read_ids(kt__vocab *v, const char *path, kt_error *err) {
         bool byte = v->spm && kt__vocab_is_byte(v->tokens[i]);
         v->types[i] = byte ? KT__TOK_BYTE : KT__TOK_NORMAL;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- merges ---- */
@@ -113,17 +111,15 @@ static kt_status check_variant(const json_t *model, const char *path, kt_error *
 kt_status kt__vocab_read_bpe(kt__vocab *v, const char *path, kt_error *err) {
     json_t *model = json_object_get(v->tokenizer, "model");
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
-    kt_status status;
-    KT__TRY(check_variant(model, path, err));
-    KT__TRY(kt__vocab_read_ids(v, path, err));
-    KT__TRY(kt__vocab_read_merges(v, path, err));
+    KT__STEP(check_variant(model, path, err));
+    KT__STEP(kt__vocab_read_ids(v, path, err));
+    KT__STEP(kt__vocab_read_merges(v, path, err));
     for (size_t i = 0; unk && v->spm && i < v->n_tokens; i++) {
         if (!v->tokens[i].s || strcmp(v->tokens[i].s, unk) != 0) continue;
         v->types[i] = KT__TOK_UNKNOWN;
         v->role_ids[KT__ROLE_UNK] = (int32_t)i;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- scores ---- */
@@ -205,7 +201,6 @@ static const char *type_of(const json_t *node) {
 static kt_status read_normalizer(pretok_shape *p, const json_t *node) {
     json_t *list = json_object_get(node, "normalizers"), *inner;
     size_t i;
-    kt_status status = KT_OK;
     if (!node || json_is_null(node)) return KT_OK;
     if (strcmp(type_of(node), "NFC") == 0) {
         p->nfc = true;
@@ -215,10 +210,9 @@ static kt_status read_normalizer(pretok_shape *p, const json_t *node) {
     json_array_foreach(list, i, inner) { /* one level: files nest no further */
         if (strcmp(type_of(inner), "Sequence") == 0)
             return refuse_shape(p, "normalizer", "a sequence in a sequence");
-        KT__TRY(read_normalizer(p, inner));
+        KT__STEP(read_normalizer(p, inner));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- the pre-tokenizer ---- */
@@ -281,11 +275,9 @@ static kt_status read_step(pretok_shape *p, const json_t *node) {
 static kt_status read_pretokenizer(pretok_shape *p, const json_t *node) {
     json_t *list = json_object_get(node, "pretokenizers"), *inner;
     size_t i;
-    kt_status status = KT_OK;
     if (strcmp(type_of(node), "Sequence") != 0) return read_step(p, node);
-    json_array_foreach(list, i, inner) KT__TRY(read_step(p, inner));
-out:
-    return status;
+    json_array_foreach(list, i, inner) KT__STEP(read_step(p, inner));
+    return KT_OK;
 }
 
 /* ---- the match ---- */
@@ -326,10 +318,7 @@ static kt_status name_shape(kt__vocab *v, const pretok_shape *p, bool whole) {
 kt_status kt__vocab_find_pretok(kt__vocab *v, const char *path, kt_error *err) {
     pretok_shape p = {.path = path, .err = err};
     json_t *model = json_object_get(v->tokenizer, "model");
-    kt_status status;
-    KT__TRY(read_normalizer(&p, json_object_get(v->tokenizer, "normalizer")));
-    KT__TRY(read_pretokenizer(&p, json_object_get(v->tokenizer, "pre_tokenizer")));
-    KT__TRY(name_shape(v, &p, json_is_true(json_object_get(model, "ignore_merges"))));
-out:
-    return status;
+    KT__STEP(read_normalizer(&p, json_object_get(v->tokenizer, "normalizer")));
+    KT__STEP(read_pretokenizer(&p, json_object_get(v->tokenizer, "pre_tokenizer")));
+    return name_shape(v, &p, json_is_true(json_object_get(model, "ignore_merges")));
 }

@@ -62,7 +62,6 @@ static kt_status compare_tokens(comparison *c, kt_error *err) {
     const kt__vocab *v = c->reader->v;
     size_t step = v->n_tokens / SAMPLED_TOKENS + 1, n = 0;
     char line[MAX_LINE];
-    kt_status status = KT_OK;
     for (size_t i = 0; i < v->n_tokens; i += step) {
         kt__str bytes = kt__tokenizer_token_bytes(c->tok, (int32_t)i);
         uint32_t cp;
@@ -72,11 +71,10 @@ static kt_status compare_tokens(comparison *c, kt_error *err) {
         memcpy(line + n, bytes.s, bytes.len);
         n += bytes.len;
         if (n < MAX_LINE / 2) continue;
-        KT__TRY(compare_line(c, line, n, err));
+        KT__STEP(compare_line(c, line, n, err));
         n = 0;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* Added tokens that take white space, with some of it on both sides. */
@@ -84,17 +82,15 @@ static kt_status compare_strips(comparison *c, kt_error *err) {
     const kt__vocab *v = c->reader->v;
     size_t n = 0;
     char line[MAX_LINE];
-    kt_status status = KT_OK;
     for (size_t i = 0; v->has_strips && i < v->n_tokens && n < MAX_STRIPS; i++) {
         kt__str t = v->tokens[i];
         if (!v->strips[i] || t.len > MAX_LINE / 4) continue;
         int len = snprintf(line, sizeof line, "Halo \n%.*s \n dunia%.*s\n\n%.*s ya", (int)t.len,
                            t.s, (int)t.len, t.s, (int)t.len, t.s);
-        KT__TRY(compare_line(c, line, (size_t)len, err));
+        KT__STEP(compare_line(c, line, (size_t)len, err));
         n++;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- whole words ---- */
@@ -117,17 +113,15 @@ static kt_status refuse_whole(const kt__vocab *v, const char *path, size_t i, kt
 static kt_status check_whole(kt__vocab_reader *r, const char *path, kt_error *err) {
     const kt__vocab *v = r->v;
     uint64_t work = 0;
-    kt_status status = KT_OK;
     for (size_t i = 0; v->other_whole && i < v->n_tokens; i++) {
         bool reached;
         if (v->types[i] != KT__TOK_NORMAL) continue;
         work += v->tokens[i].len * v->tokens[i].len;
         if (work > MAX_MERGE_WORK) return refuse_whole(v, path, i, err);
-        KT__TRY(kt__vocab_reader_reached(r, (int32_t)i, &reached));
+        KT__STEP(kt__vocab_reader_reached(r, (int32_t)i, &reached));
         if (!reached) return refuse_whole(v, path, i, err);
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- the judgement ---- */

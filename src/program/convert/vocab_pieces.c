@@ -74,20 +74,18 @@ kt_status kt__vocab_read_wordpiece(kt__vocab *v, const char *path, kt_error *err
     const json_t *model = json_object_get(v->tokenizer, "model");
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
     int64_t unk_id = unk ? kt__vocab_listed_id(v, unk, strlen(unk)) : -1;
-    kt_status status;
-    KT__TRY(check_wordpiece(model, path, err));
-    KT__TRY(read_bert_normalizer(v, path, err));
-    KT__TRY(kt__vocab_read_ids(v, path, err));
+    KT__STEP(check_wordpiece(model, path, err));
+    KT__STEP(read_bert_normalizer(v, path, err));
+    KT__STEP(kt__vocab_read_ids(v, path, err));
     if (unk_id < 0)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "model.unk_token is not in model.vocab");
     v->role_ids[KT__ROLE_UNK] = (int32_t)unk_id;
     for (size_t i = 0; i < v->n_tokens; i++) {
         if (v->types[i] == KT__TOK_BYTE) v->types[i] = KT__TOK_NORMAL;
-        KT__TRY(respell_piece(v, i, err));
+        KT__STEP(respell_piece(v, i, err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- unigram ---- */
@@ -124,34 +122,30 @@ static kt_status read_pieces(kt__vocab *v, const json_t *model, const char *path
  * for several, a space before the text. */
 static kt_status read_unigram_steps(kt__vocab *v, const char *path, kt_error *err) {
     kt__vocab_steps steps;
-    kt_status status;
-    KT__TRY(kt__vocab_steps_read(v->tokenizer, path, &steps, err));
+    KT__STEP(kt__vocab_steps_read(v->tokenizer, path, &steps, err));
     v->remove_extra_spaces = 0;
     for (size_t i = 0; i < steps.n; i++) {
         if (steps.list[i].kind == KT__STEP_CHARSMAP)
-            KT__TRY(decode_charsmap(v, steps.list[i].text, path, err));
+            KT__STEP(decode_charsmap(v, steps.list[i].text, path, err));
         if (steps.list[i].kind == KT__STEP_JOIN_SPACES ||
             steps.list[i].kind == KT__STEP_SPLIT_SPACES)
             v->remove_extra_spaces = 1;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__vocab_read_unigram(kt__vocab *v, const char *path, kt_error *err) {
     const json_t *model = json_object_get(v->tokenizer, "model");
     const json_t *unk = json_object_get(model, "unk_id");
-    kt_status status;
-    KT__TRY(read_pieces(v, model, path, err));
-    KT__TRY(read_unigram_steps(v, path, err));
+    KT__STEP(read_pieces(v, model, path, err));
+    KT__STEP(read_unigram_steps(v, path, err));
     if (!json_is_integer(unk) || json_integer_value(unk) < 0 ||
         (uint64_t)json_integer_value(unk) >= v->n_tokens)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "model.unk_id is no id of the %zu pieces", v->n_tokens);
     v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk);
     v->types[v->role_ids[KT__ROLE_UNK]] = KT__TOK_UNKNOWN;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- vocab steps ---- */
@@ -233,22 +227,17 @@ static kt_status read_step(steps_reader *r, const json_t *node) {
 /* A step, or a sequence of them; null is none. */
 static kt_status read_steps(steps_reader *r, const json_t *node, const char *list_name) {
     const json_t *list = json_object_get(node, list_name);
-    kt_status status = KT_OK;
     if (!node || json_is_null(node)) return KT_OK;
     if (strcmp(text_of(node, "type"), "Sequence") != 0) return read_step(r, node);
     for (size_t i = 0; i < json_array_size(list); i++)
-        KT__TRY(read_step(r, json_array_get(list, i)));
-out:
-    return status;
+        KT__STEP(read_step(r, json_array_get(list, i)));
+    return KT_OK;
 }
 
 kt_status kt__vocab_steps_read(const json_t *tokenizer, const char *path, kt__vocab_steps *out,
                                kt_error *err) {
     steps_reader r = {.out = out, .path = path, .err = err};
-    kt_status status;
     *out = (kt__vocab_steps){.n = 0};
-    KT__TRY(read_steps(&r, json_object_get(tokenizer, "normalizer"), "normalizers"));
-    KT__TRY(read_steps(&r, json_object_get(tokenizer, "pre_tokenizer"), "pretokenizers"));
-out:
-    return status;
+    KT__STEP(read_steps(&r, json_object_get(tokenizer, "normalizer"), "normalizers"));
+    return read_steps(&r, json_object_get(tokenizer, "pre_tokenizer"), "pretokenizers");
 }

@@ -35,17 +35,15 @@ static kt_status join_key(kt__arena *arena, kt__str left, kt__str right, kt__str
 
 /* As in Hugging Face's map, the last of two equal merges counts. */
 static kt_status make_ranks(kt__vocab_reader *r) {
-    kt_status status = KT_OK;
     size_t n = r->v->n_merges;
     if (!kt__strmap_init(&r->ranks, n)) return kt__fail_nomem(r->err, "merges", n);
     for (size_t i = n; i-- > 0;) {
         kt__str key;
-        KT__TRY(join_key(&r->kept, r->v->merge_parts[2 * i], r->v->merge_parts[2 * i + 1], &key,
-                         r->err));
+        KT__STEP(join_key(&r->kept, r->v->merge_parts[2 * i], r->v->merge_parts[2 * i + 1], &key,
+                          r->err));
         (void)kt__strmap_put(&r->ranks, key, (int64_t)i);
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status collect_added(kt__vocab_reader *r) {
@@ -114,8 +112,7 @@ static kt_status rate_pair(kt__vocab_reader *r, kt__str word, word_symbol *symbo
 
 /* Merges the pair of lowest rank, the leftmost of equals, until none has a rank. */
 static kt_status merge_symbols(kt__vocab_reader *r, kt__str word, word_symbol *symbols, size_t *n) {
-    kt_status status = KT_OK;
-    for (size_t i = 0; i < *n; i++) KT__TRY(rate_pair(r, word, symbols, i, *n));
+    for (size_t i = 0; i < *n; i++) KT__STEP(rate_pair(r, word, symbols, i, *n));
     for (;;) {
         size_t best = SIZE_MAX;
         for (size_t i = 0; i < *n; i++)
@@ -128,30 +125,27 @@ static kt_status merge_symbols(kt__vocab_reader *r, kt__str word, word_symbol *s
                                         (kt__str){word.s + s->begin, s->end - s->begin});
         memmove(s + 1, s + 2, (*n - best - 2) * sizeof *s);
         (*n)--;
-        KT__TRY(rate_pair(r, word, symbols, best, *n));
-        if (best > 0) KT__TRY(rate_pair(r, word, symbols, best - 1, *n));
+        KT__STEP(rate_pair(r, word, symbols, best, *n));
+        if (best > 0) KT__STEP(rate_pair(r, word, symbols, best - 1, *n));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* word is in the file's alphabet. */
 static kt_status read_word(kt__vocab_reader *r, kt__str word) {
     size_t n = 0;
     int64_t whole = r->whole_words ? kt__strmap_get(&r->v->ids, word) : -1;
-    kt_status status = KT_OK;
     if (whole >= 0) return push_id(r, whole);
     word_symbol *symbols = kt__arena_calloc(&r->arena, word.len + 1, sizeof *symbols);
     if (!symbols) return kt__fail_nomem(r->err, "a word", word.len);
-    KT__TRY(begin_symbols(r, word, symbols, &n));
-    KT__TRY(merge_symbols(r, word, symbols, &n));
+    KT__STEP(begin_symbols(r, word, symbols, &n));
+    KT__STEP(merge_symbols(r, word, symbols, &n));
     for (size_t i = 0; i < n; i++) {
         int64_t id = symbols[i].id >= 0 || !r->v->spm ? symbols[i].id
                                                       : r->v->role_ids[KT__ROLE_UNK];
-        KT__TRY(push_id(r, id));
+        KT__STEP(push_id(r, id));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status read_byte_word(kt__vocab_reader *r, const char *s, size_t len) {
@@ -185,7 +179,6 @@ static const char low_line[] = "\xe2\x96\x81"; /* U+2581, a space */
 static kt_status read_spaced(kt__vocab_reader *r, const char *s, size_t len) {
     char *text = kt__arena_alloc(&r->arena, 3 * len + 4);
     size_t n = 0, begin = 0;
-    kt_status status = KT_OK;
     if (!text) return kt__fail_nomem(r->err, "a text", len);
     if (r->v->add_space_prefix > 0) n = (size_t)((char *)mempcpy(text, low_line, 3) - text);
     for (size_t i = 0; i < len; i++) {
@@ -196,12 +189,10 @@ static kt_status read_spaced(kt__vocab_reader *r, const char *s, size_t len) {
     }
     for (size_t i = 3; r->by_space && i + 3 <= n; i++) { /* Metaspace begins a word at each */
         if (memcmp(text + i, low_line, 3) != 0) continue;
-        KT__TRY(read_word(r, (kt__str){text + begin, i - begin}));
+        KT__STEP(read_word(r, (kt__str){text + begin, i - begin}));
         begin = i;
     }
-    KT__TRY(read_word(r, (kt__str){text + begin, n - begin}));
-out:
-    return status;
+    return read_word(r, (kt__str){text + begin, n - begin});
 }
 
 static kt_status read_stretch(kt__vocab_reader *r, const char *s, size_t len) {
@@ -237,7 +228,6 @@ static size_t trim_end(const char *s, size_t begin, size_t end) {
 
 kt_status kt__vocab_reader_line(kt__vocab_reader *r, const char *s, size_t len) {
     size_t begin = 0;
-    kt_status status = KT_OK;
     kt__arena_reset(&r->arena);
     r->ids.len = 0;
     for (size_t i = 0; i < len;) {
@@ -248,15 +238,13 @@ kt_status kt__vocab_reader_line(kt__vocab_reader *r, const char *s, size_t len) 
         }
         int32_t id = r->added_ids[token];
         size_t n, end = r->v->strips[id] & KT__TOK_LSTRIP ? trim_end(s, begin, i) : i;
-        KT__TRY(read_stretch(r, s + begin, end - begin));
-        KT__TRY(push_id(r, id));
+        KT__STEP(read_stretch(r, s + begin, end - begin));
+        KT__STEP(push_id(r, id));
         i += r->added[token].len;
         while (r->v->strips[id] & KT__TOK_RSTRIP && i < len && is_blank(s + i, len - i, &n)) i += n;
         begin = i;
     }
-    KT__TRY(read_stretch(r, s + begin, len - begin));
-out:
-    return status;
+    return read_stretch(r, s + begin, len - begin);
 }
 
 kt_status kt__vocab_reader_reached(kt__vocab_reader *r, int32_t id, bool *reached) {
@@ -280,18 +268,16 @@ kt_status kt__vocab_reader_open(kt__vocab_reader *r, const kt__vocab *v, kt_erro
     const json_t *model = json_object_get(r->v->tokenizer, "model");
     const json_t *pre = json_object_get(r->v->tokenizer, "pre_tokenizer");
     const char *type = json_string_value(json_object_get(pre, "type"));
-    kt_status status;
     r->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
     r->by_space = type && strcmp(type, "Metaspace") == 0 &&
                   !json_is_false(json_object_get(pre, "split"));
     const kt__pretok *known = r->v->pre ? kt__pretok_find(r->v->pre, strlen(r->v->pre)) : NULL;
     r->nfc = known && known->nfc;
-    KT__TRY(make_alphabet(r));
-    KT__TRY(make_ranks(r));
-    KT__TRY(collect_added(r));
-    if (v->method == KT__VOCAB_UNIGRAM) KT__TRY(kt__vocab_reader_open_unigram(r));
-out:
-    return status;
+    KT__STEP(make_alphabet(r));
+    KT__STEP(make_ranks(r));
+    KT__STEP(collect_added(r));
+    if (v->method == KT__VOCAB_UNIGRAM) KT__STEP(kt__vocab_reader_open_unigram(r));
+    return KT_OK;
 }
 
 void kt__vocab_reader_close(kt__vocab_reader *r) {
@@ -395,7 +381,6 @@ static kt_status prepend_text(kt__vocab_reader *r, kt__str in, kt__str *out) {
 
 static kt_status apply_step(kt__vocab_reader *r, const kt__vocab_step *step, kt__str *text) {
     static const kt__str block = {low_line, 3};
-    kt_status status = KT_OK;
     switch (step->kind) {
     case KT__STEP_CHARSMAP: return apply_charsmap(r, *text, text);
     case KT__STEP_STRIP: *text = strip_text(step, *text); return KT_OK;
@@ -405,19 +390,17 @@ static kt_status apply_step(kt__vocab_reader *r, const kt__vocab_step *step, kt_
     case KT__STEP_SPLIT_SPACES: return KT_OK; /* the caller's */
     case KT__STEP_METASPACE: break;
     }
-    KT__TRY(replace_spaces(r, *text, 1, block, text));
-    if (step->left && !begins_with_block(*text)) KT__TRY(prepend_text(r, *text, text));
-out:
-    return status;
+    KT__STEP(replace_spaces(r, *text, 1, block, text));
+    if (step->left && !begins_with_block(*text)) KT__STEP(prepend_text(r, *text, text));
+    return KT_OK;
 }
 
 /* ---- unigram ---- */
 
 kt_status kt__vocab_reader_open_unigram(kt__vocab_reader *r) {
     const kt__vocab *v = r->v;
-    kt_status status;
-    KT__TRY(kt__vocab_steps_read(v->tokenizer, "tokenizer.json", &r->steps, r->err));
-    KT__TRY(kt__charsmap_init(&r->charsmap, v->charsmap, "tokenizer.json", r->err));
+    KT__STEP(kt__vocab_steps_read(v->tokenizer, "tokenizer.json", &r->steps, r->err));
+    KT__STEP(kt__charsmap_init(&r->charsmap, v->charsmap, "tokenizer.json", r->err));
     r->unknown_score = INFINITY;
     for (size_t i = 0; i < v->n_listed; i++) {
         double score = v->listed[i].number;
@@ -425,8 +408,7 @@ kt_status kt__vocab_reader_open_unigram(kt__vocab_reader *r) {
         if (v->tokens[i].len > r->longest) r->longest = v->tokens[i].len;
     }
     r->unknown_score -= 10.0;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* The best way to write a word up to a byte. */
@@ -459,24 +441,20 @@ static kt_status push_bytes(kt__vocab_reader *r, const char *s, size_t len) {
         json_object_get(json_object_get(r->v->tokenizer, "model"), "byte_fallback"));
     int32_t unk = r->v->role_ids[KT__ROLE_UNK];
     size_t before = r->ids.len;
-    kt_status status = KT_OK;
     for (size_t i = 0; bytes && i < len; i++) {
         unsigned char c = (unsigned char)s[i];
         const char text[6] = {'<', '0', 'x', digits[c >> 4], digits[c & 15], '>'};
         int64_t id = kt__strmap_get(&r->v->ids, (kt__str){text, 6});
         bytes = id >= 0;
-        if (bytes) KT__TRY(kt__ids_push(&r->ids, (int32_t)id, r->err));
+        if (bytes) KT__STEP(kt__ids_push(&r->ids, (int32_t)id, r->err));
     }
     if (bytes) return KT_OK;
     r->ids.len = before;
-    status = kt__ids_push(&r->ids, unk, r->err);
-out:
-    return status;
+    return kt__ids_push(&r->ids, unk, r->err);
 }
 
 /* Unknown characters in a row are one. */
 static kt_status push_ways(kt__vocab_reader *r, kt__str word, way *ways) {
-    kt_status status = KT_OK;
     size_t *ends = kt__arena_calloc(&r->arena, word.len + 1, sizeof *ends);
     if (!ends) return kt__fail_nomem(r->err, "a word", word.len);
     for (size_t at = word.len; at > 0; at = ways[at].begin) ends[ways[at].begin] = at;
@@ -485,11 +463,10 @@ static kt_status push_ways(kt__vocab_reader *r, kt__str word, way *ways) {
         int64_t id = ways[ends[at]].id;
         at = ends[at];
         while (id < 0 && at < word.len && ways[ends[at]].id < 0) at = ends[at];
-        KT__TRY(id < 0 ? push_bytes(r, word.s + begin, at - begin)
-                       : kt__ids_push(&r->ids, (int32_t)id, r->err));
+        KT__STEP(id < 0 ? push_bytes(r, word.s + begin, at - begin)
+                        : kt__ids_push(&r->ids, (int32_t)id, r->err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status read_unigram_word(kt__vocab_reader *r, kt__str word) {
@@ -508,39 +485,34 @@ static kt_status read_unigram_word(kt__vocab_reader *r, kt__str word) {
 static kt_status read_unigram_part(kt__vocab_reader *r, kt__str text, size_t first) {
     size_t begin = 0;
     bool cut = false;
-    kt_status status = KT_OK;
     for (size_t i = first; i < r->steps.n; i++) {
         const kt__vocab_step *step = &r->steps.list[i];
-        KT__TRY(apply_step(r, step, &text));
+        KT__STEP(apply_step(r, step, &text));
         cut = step->kind == KT__STEP_METASPACE && step->right;
     }
     for (size_t i = 1; cut && i + 3 <= text.len; i++) {
         if (memcmp(text.s + i, low_line, 3) != 0) continue;
-        KT__TRY(read_unigram_word(r, (kt__str){text.s + begin, i - begin}));
+        KT__STEP(read_unigram_word(r, (kt__str){text.s + begin, i - begin}));
         begin = i;
     }
-    status = read_unigram_word(r, (kt__str){text.s + begin, text.len - begin});
-out:
-    return status;
+    return read_unigram_word(r, (kt__str){text.s + begin, text.len - begin});
 }
 
 kt_status kt__vocab_reader_unigram(kt__vocab_reader *r, const char *s, size_t len) {
     kt__str text = {s, len};
     size_t split = 0, n;
-    kt_status status = KT_OK;
     while (split < r->steps.n && r->steps.list[split].kind != KT__STEP_SPLIT_SPACES) split++;
     if (split == r->steps.n) return read_unigram_part(r, text, 0);
-    for (size_t i = 0; i < split; i++) KT__TRY(apply_step(r, &r->steps.list[i], &text));
+    for (size_t i = 0; i < split; i++) KT__STEP(apply_step(r, &r->steps.list[i], &text));
     for (size_t i = 0, begin = 0; i <= text.len; i += n) {
         bool end = i == text.len;
         n = 1;
         if (!end && !is_space(text.s + i, text.len - i, &n)) continue;
         kt__str word = {text.s + begin, i - begin};
-        if (word.len) KT__TRY(read_unigram_part(r, word, split + 1));
+        if (word.len) KT__STEP(read_unigram_part(r, word, split + 1));
         begin = i + n;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- WordPiece ---- */
@@ -626,25 +598,22 @@ static void add_small(word_chars *w, uint32_t cp) {
 static kt_status read_character(word_chars *w, uint32_t cp, uint8_t cls) {
     const kt__vocab *v = w->r->v;
     bool alone = is_punctuation(cp) || is_ideograph(cp);
-    kt_status status = KT_OK;
     if (v->strip_accents && is_mark(cp)) return KT_OK;
-    if (alone || cls & KT__UC_SPACE) KT__TRY(end_word(w));
+    if (alone || cls & KT__UC_SPACE) KT__STEP(end_word(w));
     if (cls & KT__UC_SPACE) return KT_OK;
     if (v->lowercase)
         add_small(w, cp);
     else
         add_character(w, cp);
-    if (alone) KT__TRY(end_word(w));
-out:
-    return status;
+    if (alone) KT__STEP(end_word(w));
+    return KT_OK;
 }
 
 kt_status kt__vocab_reader_wordpiece(kt__vocab_reader *r, const char *s, size_t len) {
     word_chars w = {.r = r};
-    kt_status status;
     char *clean;
     size_t n_clean = 0, n;
-    KT__TRY(room_for(r, len, &clean));
+    KT__STEP(room_for(r, len, &clean));
     for (size_t i = 0; i < len; i += n) {
         uint32_t cp;
         uint8_t cls = kt__unicode_next(s + i, len - i, &n, &cp);
@@ -654,14 +623,12 @@ kt_status kt__vocab_reader_wordpiece(kt__vocab_reader *r, const char *s, size_t 
     }
     const char *text = clean;
     if (r->v->strip_accents)
-        KT__TRY(kt__unicode_nfd(&r->arena, clean, n_clean, &text, &n_clean, r->err));
-    KT__TRY(room_for(r, 4 * n_clean, &w.word));
+        KT__STEP(kt__unicode_nfd(&r->arena, clean, n_clean, &text, &n_clean, r->err));
+    KT__STEP(room_for(r, 4 * n_clean, &w.word));
     for (size_t i = 0; i < n_clean; i += n) {
         uint32_t cp;
         uint8_t cls = kt__unicode_next(text + i, n_clean - i, &n, &cp);
-        KT__TRY(read_character(&w, cp, cls));
+        KT__STEP(read_character(&w, cp, cls));
     }
-    status = end_word(&w);
-out:
-    return status;
+    return end_word(&w);
 }

@@ -86,17 +86,15 @@ static bool is_turn_end(kt__str s) {
 
 /* Readers of one eos and one eot lose the others, so those two are the ones that matter most. */
 static kt_status find_ends(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
-    kt_status status;
     if (v->role_ids[KT__ROLE_EOS] >= 0) add_eos(v, v->role_ids[KT__ROLE_EOS]);
-    KT__TRY(add_eos_value(v, json_object_get(v->generation, "eos_token_id"),
-                          "generation_config.json", err));
-    KT__TRY(add_eos_value(v, kt__hf_config_get(config, "eos_token_id"), "config.json", err));
+    KT__STEP(add_eos_value(v, json_object_get(v->generation, "eos_token_id"),
+                           "generation_config.json", err));
+    KT__STEP(add_eos_value(v, kt__hf_config_get(config, "eos_token_id"), "config.json", err));
     if (v->role_ids[KT__ROLE_EOS] < 0 && v->n_eos) v->role_ids[KT__ROLE_EOS] = v->eos_ids[0];
     for (size_t i = 0; i < v->n_eos && v->role_ids[KT__ROLE_EOT] < 0; i++)
         if (v->eos_ids[i] != v->role_ids[KT__ROLE_EOS] && is_turn_end(v->tokens[v->eos_ids[i]]))
             v->role_ids[KT__ROLE_EOT] = v->eos_ids[i];
-out:
-    return status;
+    return KT_OK;
 }
 
 /* Markers between the parts of a gemma4 answer are text that is shown. */
@@ -316,7 +314,6 @@ static kt_status plain_text(kt__vocab *v, kt__str *s, kt_error *err) {
 
 static kt_status add_text(kt__vocab *v, int64_t id, kt__str text, bool special, const char *path,
                           kt_error *err) {
-    kt_status status;
     if (id < 0 || id >= KT__TOK_MAX_VOCAB || !text.s || text.len == 0 ||
         text.len > KT__TOK_MAX_TOKEN_BYTES)
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
@@ -324,14 +321,13 @@ static kt_status add_text(kt__vocab *v, int64_t id, kt__str text, bool special, 
                            (long long)id, KT__TOK_MAX_VOCAB - 1);
     bool control = special || looks_like_control(text);
     bool is_new = (size_t)id >= v->n_tokens || !v->tokens[id].s;
-    KT__TRY(kt__vocab_reserve(v, (size_t)id + 1, err));
-    if (!control) KT__TRY(plain_text(v, &text, err));
+    KT__STEP(kt__vocab_reserve(v, (size_t)id + 1, err));
+    if (!control) KT__STEP(plain_text(v, &text, err));
     v->tokens[id] = text;
     if (is_new) v->scores[id] = -1000.0f;
     if (!is_new && (v->types[id] == KT__TOK_UNKNOWN || v->types[id] == KT__TOK_BYTE)) return KT_OK;
     v->types[id] = control ? KT__TOK_CONTROL : KT__TOK_USER_DEFINED;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* {"content", "special", "lstrip", "rstrip", ...} */
@@ -353,34 +349,29 @@ static kt_status add_token(kt__vocab *v, int64_t id, const json_t *token, const 
 static kt_status add_listed(kt__vocab *v, const char *path, kt_error *err) {
     json_t *list = json_object_get(v->tokenizer, "added_tokens"), *token;
     size_t i;
-    kt_status status = KT_OK;
     json_array_foreach(list, i, token) {
         json_t *id = json_object_get(token, "id");
-        KT__TRY(add_token(v, json_is_integer(id) ? json_integer_value(id) : -1, token, path, err));
+        KT__STEP(add_token(v, json_is_integer(id) ? json_integer_value(id) : -1, token, path, err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* added_tokens_decoder of tokenizer_config.json: {"id": {"content", "special", ...}} */
 static kt_status add_decoded(kt__vocab *v, kt_error *err) {
     json_t *tokens = json_object_get(v->settings, "added_tokens_decoder"), *token;
     const char *key;
-    kt_status status = KT_OK;
     json_object_foreach(tokens, key, token) {
         char *end;
         long long id = strtoll(key, &end, 10);
-        KT__TRY(add_token(v, *end || !key[0] ? -1 : id, token, "tokenizer_config.json", err));
+        KT__STEP(add_token(v, *end || !key[0] ? -1 : id, token, "tokenizer_config.json", err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* added_tokens.json: {"text": id}. Which are special, special_tokens_map.json says elsewhere. */
 static kt_status add_mapped_texts(kt__vocab *v, kt_error *err) {
     json_t *id, *special;
     const char *text, *name;
-    kt_status status = KT_OK;
     json_object_foreach(v->added, text, id) {
         bool is_special = false;
         json_t *content = json_string(text);
@@ -391,11 +382,10 @@ static kt_status add_mapped_texts(kt__vocab *v, kt_error *err) {
         }
         json_decref(content);
         kt__str kept = {text, strlen(text)}; /* the key lives as long as the file */
-        KT__TRY(add_text(v, json_is_integer(id) ? json_integer_value(id) : -1, kept, is_special,
-                         "added_tokens.json", err));
+        KT__STEP(add_text(v, json_is_integer(id) ? json_integer_value(id) : -1, kept, is_special,
+                          "added_tokens.json", err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__vocab_add_tokens(kt__vocab *v, const char *path, kt_error *err) {

@@ -369,14 +369,13 @@ static kt_status find_feedback(weights_state *s, kt_error *err) {
 static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) {
     const kt__planned *t = s->tensor;
     kt__part *part = s->job->part;
-    kt_status status = KT_OK;
     uint64_t step = s->job->checkpoint_bytes ? s->job->checkpoint_bytes : CHECKPOINT_BYTES;
     s->rows_a_piece = PIECE_WEIGHTS / t->n_cols > 0 ? PIECE_WEIGHTS / t->n_cols : 1;
     int64_t rows = (int64_t)(step / t->row_bytes) + 1;
     int64_t done = part->good > s->at ? (int64_t)((part->good - s->at) / t->row_bytes) : 0;
     if (done > t->n_rows) done = t->n_rows;
     atomic_fetch_add(&s->done, (uint64_t)done * t->row_bytes);
-    if (done < t->n_rows) KT__TRY(find_feedback(s, err));
+    if (done < t->n_rows) KT__STEP(find_feedback(s, err));
     for (s->first = done; s->first < t->n_rows; s->first += rows) {
         int64_t left = t->n_rows - s->first, n = left < rows ? left : rows;
         kt__pool_run(pool, n, s->rows_a_piece, convert_items, s);
@@ -385,11 +384,9 @@ static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) 
             return s->err.code;
         }
         uint64_t good = s->at + (uint64_t)(s->first + n) * t->row_bytes;
-        if (good - part->good >= step) KT__TRY(kt__part_checkpoint(part, good, err));
+        if (good - part->good >= step) KT__STEP(kt__part_checkpoint(part, good, err));
     }
-    KT__TRY(write_padding(s, err));
-out:
-    return status;
+    return write_padding(s, err);
 }
 
 /* ---- all ---- */

@@ -75,7 +75,6 @@ static int longest_input(const kt__hparams *hp) {
 }
 
 static kt_status open_pass(kt__calibration *c, kt_error *err) {
-    kt_status status;
     kt_ctx *ctx = c->model->ctx;
     const kt__fwd_params params = {.n_tok_max = CHUNK,
                                    .n_out_max = 1,
@@ -85,14 +84,12 @@ static kt_status open_pass(kt__calibration *c, kt_error *err) {
                                    .on_input = see_input,
                                    .on_input_user = c};
     const kt__kv_shape shape = kt__model_kv_shape(c->model);
-    if (c->is_light) KT__TRY(kt__light_net_make(c->model->net, ctx->pool, &c->light, err));
-    KT__TRY(kt__fwd_create(c->is_light ? &c->light.net : c->model->net, ctx->pool, ctx->kernels,
-                           &params, &c->fwd, err));
-    KT__TRY(kt__kv_create(&shape, CHUNK / KT__PAGE_POS, &c->kv, err));
-    KT__TRY(kt__kv_table_init(&c->table, CHUNK, err));
-    KT__TRY(kt__kv_table_grow(c->kv, &c->table, 0, CHUNK, err));
-out:
-    return status;
+    if (c->is_light) KT__STEP(kt__light_net_make(c->model->net, ctx->pool, &c->light, err));
+    KT__STEP(kt__fwd_create(c->is_light ? &c->light.net : c->model->net, ctx->pool, ctx->kernels,
+                            &params, &c->fwd, err));
+    KT__STEP(kt__kv_create(&shape, CHUNK / KT__PAGE_POS, &c->kv, err));
+    KT__STEP(kt__kv_table_init(&c->table, CHUNK, err));
+    return kt__kv_table_grow(c->kv, &c->table, 0, CHUNK, err);
 }
 
 static kt_status take_tokens(kt__calibration *c, const int32_t *ids, size_t n_ids, kt_error *err) {

@@ -332,23 +332,21 @@ static kt_status report_learning(const learn_opts *o, const learning *l, const c
 static kt_status run_learning(const learn_opts *o, const kt__session_opts *session_opts,
                               const char *file, learning *l, kt_error *err) {
     const kt__lesson_own own = {.n = o->n_own, .seed = o->seed};
-    kt_status status;
-    KT__TRY(open_watch(o, l, err));
-    KT__TRY(kt__session_open(session_opts, &l->session, err));
-    KT__TRY(kt__lesson_read(&l->lesson, l->session.engine, file, err));
-    if (o->measure) KT__TRY(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
+    KT__STEP(open_watch(o, l, err));
+    KT__STEP(kt__session_open(session_opts, &l->session, err));
+    KT__STEP(kt__lesson_read(&l->lesson, l->session.engine, file, err));
+    if (o->measure) KT__STEP(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
     if (o->n_own > 0 && kt__lesson_count(&l->lesson, KT__SAMPLE_REPLAY) == 0)
-        KT__TRY(kt__lesson_write_own(&l->lesson, l->session.engine, &own, err));
-    KT__TRY(train_adapter(o, l, err));
+        KT__STEP(kt__lesson_write_own(&l->lesson, l->session.engine, &own, err));
+    KT__STEP(train_adapter(o, l, err));
     bool written = o->target && (l->report.publish || o->force);
-    if (written) KT__TRY(kt__factors_write(l->factors, l->session.info.arch, NULL, o->target, err));
+    if (written)
+        KT__STEP(kt__factors_write(l->factors, l->session.info.arch, NULL, o->target, err));
     if (o->json)
-        KT__TRY(print_json(l, written, err));
+        KT__STEP(print_json(l, written, err));
     else
         print_report(l, o, written);
-    KT__TRY(report_learning(o, l, file, written, err));
-out:
-    return status;
+    return report_learning(o, l, file, written, err);
 }
 
 static int learn_command(int argc, char **argv, kt__config *config) {

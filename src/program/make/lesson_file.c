@@ -92,18 +92,15 @@ static kt_status take_line(line_reader *r, const json_t *line) {
     const char *answer = NULL;
     size_t n = 0;
     kt__sample like = {0};
-    kt_status status;
-    KT__TRY(take_messages(r, line, messages, &n));
-    KT__TRY(take_answer(r, line, messages, &n, &answer, &like));
-    KT__TRY(take_rest(r, line, &like));
+    KT__STEP(take_messages(r, line, messages, &n));
+    KT__STEP(take_answer(r, line, messages, &n, &answer, &like));
+    KT__STEP(take_rest(r, line, &like));
     if (!answer) {
-        KT__TRY(kt__lesson_write_answer(r->engine, messages, n, &r->own, r->err));
+        KT__STEP(kt__lesson_write_answer(r->engine, messages, n, &r->own, r->err));
         if (r->own.len == 0) return KT_OK; /* the model has nothing to say */
         answer = r->own.data;
     }
-    KT__TRY(kt__lesson_add_answer(r->lesson, r->engine->model, messages, n, answer, &like, r->err));
-out:
-    return status;
+    return kt__lesson_add_answer(r->lesson, r->engine->model, messages, n, answer, &like, r->err);
 }
 
 static kt_status read_lines(line_reader *r, const char *text) {

@@ -147,18 +147,16 @@ static void change_rows(void *user, const char *name, int64_t begin, int64_t end
 /* The output may be neither an adapter's file nor one of an adapter's folder. */
 static kt_status check_target(const struct merge_opts *o, kt_error *err) {
     static const char *const parts[] = {"", "/adapter_model.safetensors", "/adapter_config.json"};
-    kt_status status = KT_OK;
     for (size_t i = 0; i < o->lora.files.n; i++) {
         char path[4096], part[4128];
         float scale;
-        KT__TRY(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
+        KT__STEP(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
         for (size_t k = 0; k < KT__COUNT(parts); k++) {
             snprintf(part, sizeof part, "%s%s", path, parts[k]);
-            KT__TRY(kt__write_check_target(o->target, part, err));
+            KT__STEP(kt__write_check_target(o->target, part, err));
         }
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static const char *default_type(const kt_model *model) {

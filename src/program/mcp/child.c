@@ -297,13 +297,10 @@ static void allow_system(int ruleset, uint64_t all) {
 static kt_status fill_rules(int ruleset, const kt__mcp_sandbox *s, const char *cwd, uint64_t all,
                             kt_error *err) {
     const char *const folder[] = {cwd, NULL};
-    kt_status status;
     allow_system(ruleset, all);
-    KT__TRY(allow_list(ruleset, folder, FS_READ, err));
-    KT__TRY(allow_list(ruleset, s->read, FS_READ, err));
-    status = allow_list(ruleset, s->write, all, err);
-out:
-    return status;
+    KT__STEP(allow_list(ruleset, folder, FS_READ, err));
+    KT__STEP(allow_list(ruleset, s->read, FS_READ, err));
+    return allow_list(ruleset, s->write, all, err);
 }
 
 kt_status kt__landlock_rules(const kt__mcp_sandbox *s, const char *cwd, int *fd, kt_error *err) {

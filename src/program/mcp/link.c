@@ -114,7 +114,6 @@ static kt_status read_more(lines_link *l, kt_error *err) {
 static kt_status lines_send(kt__mcp_link *link, const kt__mcp_post *post, const kt__mcp_wait *wait,
                             kt_error *err) {
     lines_link *l = lines_of(link);
-    kt_status status = KT_OK;
     for (size_t at = 0; at <= post->len;) {
         const char *data = at < post->len ? post->json + at : "\n";
         if (l->ended || l->child.to < 0) return fail_ended(l, err);
@@ -122,11 +121,10 @@ static kt_status lines_send(kt__mcp_link *link, const kt__mcp_post *post, const 
         if (n > 0) at += (size_t)n;
         if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_ended(l, err);
         if (n > 0) continue;
-        KT__TRY(wait_for_child(l, true, wait, err));
-        KT__TRY(read_more(l, err));
+        KT__STEP(wait_for_child(l, true, wait, err));
+        KT__STEP(read_more(l, err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status parse_message(const char *line, size_t len, json_t **out, kt_error *err) {

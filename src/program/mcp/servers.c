@@ -104,46 +104,38 @@ static kt_status read_switch(const reading *r, const json_t *from, const char *k
 /* true, or {"read": [...], "write": [...], "net": true} */
 static kt_status read_sandbox(const reading *r, const json_t *from, kt__mcp_sandbox *out) {
     const json_t *v = json_object_get(from, "sandbox");
-    kt_status status;
     if (!v || json_is_false(v)) return KT_OK;
     if (!json_is_true(v) && !json_is_object(v))
         return fail_member(r, "sandbox", "true, or an object with read, write and net");
     out->on = true;
-    KT__TRY(read_texts(r, v, "read", NULL, &out->read));
-    KT__TRY(read_texts(r, v, "write", NULL, &out->write));
-    status = read_switch(r, v, "net", &out->net);
-out:
-    return status;
+    KT__STEP(read_texts(r, v, "read", NULL, &out->read));
+    KT__STEP(read_texts(r, v, "write", NULL, &out->write));
+    return read_switch(r, v, "net", &out->net);
 }
 
 static kt_status read_limits(const reading *r, const json_t *from, kt__mcp_server_config *c) {
     const json_t *limits = json_object_get(from, "limits");
     int64_t seconds = DEFAULT_TIMEOUT_S, mem_mb = 0;
-    kt_status status;
-    KT__TRY(read_whole(r, from, "timeout_s", 86400, &seconds));
-    KT__TRY(read_whole(r, limits, "mem_mb", 1 << 24, &mem_mb));
-    KT__TRY(read_whole(r, limits, "cpu_s", 1 << 24, &c->cpu_s));
+    KT__STEP(read_whole(r, from, "timeout_s", 86400, &seconds));
+    KT__STEP(read_whole(r, limits, "mem_mb", 1 << 24, &mem_mb));
+    KT__STEP(read_whole(r, limits, "cpu_s", 1 << 24, &c->cpu_s));
     c->timeout_ms = seconds * 1000;
     c->mem_bytes = mem_mb << 20;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status read_way(const reading *r, const json_t *from, kt__mcp_server_config *c) {
     const char *command = NULL, *type = json_string_value(json_object_get(from, "type"));
-    kt_status status;
-    KT__TRY(read_one_text(r, from, "command", &command));
-    KT__TRY(read_one_text(r, from, "url", &c->url));
+    KT__STEP(read_one_text(r, from, "command", &command));
+    KT__STEP(read_one_text(r, from, "url", &c->url));
     if (!command == !c->url) return fail_member(r, NULL, "\"command\" or \"url\"");
     if (type && !strcmp(type, "sse"))
         return fail_member(r, "type", "stdio or http: the transport of 2024 is not spoken");
-    if (command) KT__TRY(read_texts(r, from, "args", command, &c->argv));
-    KT__TRY(read_pairs(r, from, "env", "=", &c->env));
-    KT__TRY(read_one_text(r, from, "cwd", &c->cwd));
-    KT__TRY(read_pairs(r, from, "headers", ": ", &c->headers));
-    status = read_switch(r, from, "private", &c->private_net);
-out:
-    return status;
+    if (command) KT__STEP(read_texts(r, from, "args", command, &c->argv));
+    KT__STEP(read_pairs(r, from, "env", "=", &c->env));
+    KT__STEP(read_one_text(r, from, "cwd", &c->cwd));
+    KT__STEP(read_pairs(r, from, "headers", ": ", &c->headers));
+    return read_switch(r, from, "private", &c->private_net);
 }
 
 static void note_strangers(const reading *r, const json_t *from) {
@@ -163,21 +155,19 @@ static void note_strangers(const reading *r, const json_t *from) {
 
 static kt_status read_server(const reading *r, const json_t *from) {
     kt__mcp_server_config *c = &r->servers->items[r->servers->n];
-    kt_status status;
     if (!json_is_object(from)) return fail_member(r, NULL, "an object");
     if (json_is_true(json_object_get(from, "disabled"))) return KT_OK;
     c->name = copy_text(r, r->server);
     if (!c->name) return kt__fail_nomem(r->err, "the servers", 0);
-    KT__TRY(read_way(r, from, c));
-    KT__TRY(read_texts(r, from, "allow", NULL, &c->allow));
-    KT__TRY(read_texts(r, from, "ask", NULL, &c->ask));
-    KT__TRY(read_texts(r, from, "deny", NULL, &c->deny));
-    KT__TRY(read_sandbox(r, from, &c->sandbox));
-    KT__TRY(read_limits(r, from, c));
+    KT__STEP(read_way(r, from, c));
+    KT__STEP(read_texts(r, from, "allow", NULL, &c->allow));
+    KT__STEP(read_texts(r, from, "ask", NULL, &c->ask));
+    KT__STEP(read_texts(r, from, "deny", NULL, &c->deny));
+    KT__STEP(read_sandbox(r, from, &c->sandbox));
+    KT__STEP(read_limits(r, from, c));
     note_strangers(r, from);
     r->servers->n++;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status read_servers(reading *r, json_t *root) {

@@ -158,19 +158,17 @@ static kt_status read_kv_modes(const char *text, grid *g, kt_error *err) {
 }
 
 static kt_status read_grid(const bench_opts *o, grid *g, kt_error *err) {
-    kt_status status;
-    KT__TRY(get_list("-p", o->prompts, 0, MAX_TOKENS, &g->prompts, err));
-    KT__TRY(get_list("-n", o->gens, 0, MAX_TOKENS, &g->gens, err));
-    KT__TRY(get_list("-d", o->depths, 0, MAX_TOKENS, &g->depths, err));
-    KT__TRY(get_list("-b", o->streams, 1, MAX_STREAMS, &g->streams, err));
+    KT__STEP(get_list("-p", o->prompts, 0, MAX_TOKENS, &g->prompts, err));
+    KT__STEP(get_list("-n", o->gens, 0, MAX_TOKENS, &g->gens, err));
+    KT__STEP(get_list("-d", o->depths, 0, MAX_TOKENS, &g->depths, err));
+    KT__STEP(get_list("-b", o->streams, 1, MAX_STREAMS, &g->streams, err));
     if (o->ubatches)
-        KT__TRY(get_list("-ub", o->ubatches, 1, KT_UBATCH_MAX, &g->ubatches, err));
+        KT__STEP(get_list("-ub", o->ubatches, 1, KT_UBATCH_MAX, &g->ubatches, err));
     else
         g->ubatches.n = 1;
-    KT__TRY(read_kv_modes(o->kv_modes, g, err));
-    if (o->threads) KT__TRY(get_list("-t", o->threads, 1, KT__POOL_MAX_THREADS, &g->threads, err));
-out:
-    return status;
+    KT__STEP(read_kv_modes(o->kv_modes, g, err));
+    if (o->threads) KT__STEP(get_list("-t", o->threads, 1, KT__POOL_MAX_THREADS, &g->threads, err));
+    return KT_OK;
 }
 
 static int largest_item(const list *l) {
@@ -306,19 +304,16 @@ static void subject_close(subject *s) {
 }
 
 static kt_status open_preset(const bench_opts *o, subject *s, kt_error *err) {
-    kt_status status;
     const kt__synth_preset *preset;
     const kt__recipe *recipe;
     const kt_model_params params = kt__place_model_params(o->config);
-    KT__TRY(kt__synth_find(o->preset, o->quant, &preset, &recipe, err));
-    KT__TRY(kt__command_open_ctx(o->config, 0, &s->ctx, err));
-    KT__TRY(kt__synth_plan_make(preset, recipe, 1, 0, &s->plan, err));
+    KT__STEP(kt__synth_find(o->preset, o->quant, &preset, &recipe, err));
+    KT__STEP(kt__command_open_ctx(o->config, 0, &s->ctx, err));
+    KT__STEP(kt__synth_plan_make(preset, recipe, 1, 0, &s->plan, err));
     fprintf(stderr, "kentang bench: making %.0f MB of random weights\n",
             (double)s->plan.bytes * 1e-6);
-    KT__TRY(kt__synth_image_make(&s->plan, kt_ctx_n_threads(s->ctx), &s->image, err));
-    KT__TRY(kt_model_open_memory(s->ctx, s->image.data, s->image.size, &params, &s->model, err));
-out:
-    return status;
+    KT__STEP(kt__synth_image_make(&s->plan, kt_ctx_n_threads(s->ctx), &s->image, err));
+    return kt_model_open_memory(s->ctx, s->image.data, s->image.size, &params, &s->model, err);
 }
 
 static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
@@ -395,19 +390,18 @@ static void take_profile(const bench *b, double wall_s, kt__bench_row *row) {
  * each begins with the same tokens in the sequence. */
 static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     const kt__bench_test *test = &row->test;
-    kt_status status;
     double seconds, n_tok = test->n_prompt ? test->n_prompt : test->n_gen * test->n_streams;
     double wall_s = 0;
     kt__noise before, after;
-    KT__TRY(prepare_engine(b, test, err));
-    KT__TRY(
+    KT__STEP(prepare_engine(b, test, err));
+    KT__STEP(
         run_once(b, test, test->n_gen < WARM_DECODE ? test->n_gen : WARM_DECODE, &seconds, err));
-    KT__TRY(kt__bench_streams_set_depth(&b->streams, test->n_depth, err));
+    KT__STEP(kt__bench_streams_set_depth(&b->streams, test->n_depth, err));
     kt_engine_profile_enable(b->streams.engine, b->opts->profile);
     uint64_t faults = major_faults();
     kt__noise_read(&before);
     for (row->n_runs = 0; row->n_runs < b->opts->n_runs; row->n_runs++) {
-        KT__TRY(run_once(b, test, test->n_gen, &seconds, err));
+        KT__STEP(run_once(b, test, test->n_gen, &seconds, err));
         row->tok_s[row->n_runs] = n_tok / seconds;
         wall_s += seconds;
     }
@@ -418,8 +412,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     row->load_1min = before.load_1min;
     row->median = kt__percentile_median(row->tok_s, (size_t)row->n_runs);
     row->spread = 0.5 * (row->tok_s[row->n_runs - 1] - row->tok_s[0]);
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status measure_rows(const bench_opts *o, const subject *s, const machine *m, int n_ctx,
@@ -552,15 +545,13 @@ static kt_status split_models(const char *given, words *out, kt_error *err) {
 
 static kt_status bench_each(bench_opts *o, const grid *g, const words *models, const words *tiers,
                             kt__bench_report *reports, int *n, kt_error *err) {
-    kt_status status = KT_OK;
     for (int i = 0; i < models->n; i++)
         for (int k = 0; k < tiers->n; k++) {
             o->config->model = models->items[i];
             o->config->isa = tiers->items[k];
-            KT__TRY(bench_subject(o, g, &reports[(*n)++], err));
+            KT__STEP(bench_subject(o, g, &reports[(*n)++], err));
         }
-out:
-    return status;
+    return KT_OK;
 }
 
 static void free_rows(kt__bench_report *r) {

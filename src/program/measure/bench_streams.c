@@ -23,21 +23,19 @@ static kt_status streams_allocate(kt__bench_streams *bs, kt_error *err) {
 
 kt_status kt__bench_streams_open(kt_model *model, const kt_engine_params *params,
                                  const kt__lora_set *lora, kt__bench_streams *out, kt_error *err) {
-    kt_status status;
     kt_model_info info;
     memset(out, 0, sizeof *out);
     kt_model_get_info(model, &info);
     out->n_vocab = info.n_vocab;
-    KT__TRY(kt_engine_open(model, params, &out->engine, err));
+    KT__STEP(kt_engine_open(model, params, &out->engine, err));
     kt_engine_get_info(out->engine, &out->info);
     out->n_streams = out->info.n_seq_max;
-    KT__TRY(streams_allocate(out, err));
+    KT__STEP(streams_allocate(out, err));
     for (int i = 0; i < out->n_streams; i++) {
-        KT__TRY(kt_seq_open(out->engine, &out->seqs[i], err));
-        if (lora) KT__TRY(kt_seq_set_adapters(out->seqs[i], lora->uses, lora->n, err));
+        KT__STEP(kt_seq_open(out->engine, &out->seqs[i], err));
+        if (lora) KT__STEP(kt_seq_set_adapters(out->seqs[i], lora->uses, lora->n, err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 void kt__bench_streams_close(kt__bench_streams *bs) {
@@ -59,14 +57,12 @@ static kt_status append_token(kt__bench_streams *bs, int stream, size_t end, kt_
 }
 
 kt_status kt__bench_streams_set_depth(kt__bench_streams *bs, int depth, kt_error *err) {
-    kt_status status = KT_OK;
     size_t n = (size_t)depth;
     for (int i = 0; i < bs->n_streams; i++) {
-        if (kt_seq_len(bs->seqs[i]) > n) KT__TRY(kt_seq_truncate(bs->seqs[i], n, err));
-        KT__TRY(append_token(bs, i, n, err));
+        if (kt_seq_len(bs->seqs[i]) > n) KT__STEP(kt_seq_truncate(bs->seqs[i], n, err));
+        KT__STEP(append_token(bs, i, n, err));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__bench_streams_prefill(kt__bench_streams *bs, int n, double *seconds, kt_error *err) {

@@ -101,27 +101,25 @@ static kt_status same_vocabulary(const perplexity_opts *o, int32_t base_n_vocab,
 /* Session, base, text and the file to write, in t. */
 static kt_status open_all(const perplexity_opts *o, kt__session_opts *session_opts, judged *j,
                           kt__text_score *t, kt_error *err) {
-    kt_status status = KT_OK;
-    if (o->base && !is_gguf(o->base)) KT__TRY(open_base_file(o, j, t, err));
+    if (o->base && !is_gguf(o->base)) KT__STEP(open_base_file(o, j, t, err));
     session_opts->config->ctx = kt__text_score_ctx(t);
-    KT__TRY(kt__session_open(session_opts, &j->session, err));
+    KT__STEP(kt__session_open(session_opts, &j->session, err));
     if (t->base_file) {
-        KT__TRY(same_vocabulary(o, j->base_file.n_vocab, j->session.info.n_vocab, err));
+        KT__STEP(same_vocabulary(o, j->base_file.n_vocab, j->session.info.n_vocab, err));
     } else {
-        KT__TRY(open_text(o, j, t, err));
+        KT__STEP(open_text(o, j, t, err));
     }
     if (o->base && !t->base_file) {
-        KT__TRY(kt__judge_open_other(session_opts, o->base, &j->base, err));
-        KT__TRY(same_vocabulary(o, j->base.info.n_vocab, j->session.info.n_vocab, err));
+        KT__STEP(kt__judge_open_other(session_opts, o->base, &j->base, err));
+        KT__STEP(same_vocabulary(o, j->base.info.n_vocab, j->session.info.n_vocab, err));
         t->base = &j->base;
     }
     if (o->save) {
-        KT__TRY(kt__kld_create(o->save, t->n_ctx, j->session.info.n_vocab,
-                               (int32_t)kt__text_score_chunks(t), t->tokens, &j->save, err));
+        KT__STEP(kt__kld_create(o->save, t->n_ctx, j->session.info.n_vocab,
+                                (int32_t)kt__text_score_chunks(t), t->tokens, &j->save, err));
         t->save = &j->save;
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status report_text(const perplexity_opts *o, const judged *j, const kt__text_score *t,

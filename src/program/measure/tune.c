@@ -224,17 +224,15 @@ static kt_status choose_prompt(tuner *t, kt_error *err) {
 }
 
 static kt_status search_threads(tuner *t, kt_error *err) {
-    kt_status status;
     int standard = kt_ctx_n_threads(t->ctx), most = kt__pool_size(t->ctx->pool);
     t->decode = (kt__ab_test){.what = "threads, decode", .n_rounds = t->opts->n_rounds};
     t->prefill = (kt__ab_test){.what = "threads, prefill", .n_rounds = t->opts->n_rounds};
     add_threads(&t->decode, standard, most);
     add_threads(&t->prefill, standard, most);
-    KT__TRY(kt__ab_test_run(&t->decode, run_decode_threads, t, err));
-    KT__TRY(kt__ab_test_run(&t->prefill, run_prefill_threads, t, err));
+    KT__STEP(kt__ab_test_run(&t->decode, run_decode_threads, t, err));
+    KT__STEP(kt__ab_test_run(&t->prefill, run_prefill_threads, t, err));
     t->streams.engine->params.n_threads_batch = t->prefill.entries[t->prefill.chosen].value;
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status search_ubatch(tuner *t, kt_error *err) {
@@ -251,23 +249,20 @@ static kt_status search_ubatch(tuner *t, kt_error *err) {
 }
 
 static kt_status search_settings(tuner *t, kt_error *err) {
-    kt_status status;
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = DEPTH + MAX_PROMPT;
     params.n_ubatch = MAX_PROMPT;
     params.n_seq_max = 1;
-    KT__TRY(kt__place_kv_params(t->opts->config, &params, err));
-    KT__TRY(kt__bench_streams_open(t->model, &params, NULL, &t->streams, err));
+    KT__STEP(kt__place_kv_params(t->opts->config, &params, err));
+    KT__STEP(kt__bench_streams_open(t->model, &params, NULL, &t->streams, err));
     kt__sched_set_rows(t->streams.engine->sched, DEFAULT_UBATCH);
-    KT__TRY(choose_prompt(t, err));
-    KT__TRY(choose_steps(t, err));
-    KT__TRY(search_threads(t, err));
-    KT__TRY(search_ubatch(t, err));
+    KT__STEP(choose_prompt(t, err));
+    KT__STEP(choose_steps(t, err));
+    KT__STEP(search_threads(t, err));
+    KT__STEP(search_ubatch(t, err));
     kt__bench_streams_close(&t->streams);
-    KT__TRY(kt__tune_contexts(t->file, t->opts->config->isa, t->n_steps, t->opts->n_rounds,
-                              &t->contexts, err));
-out:
-    return status;
+    return kt__tune_contexts(t->file, t->opts->config->isa, t->n_steps, t->opts->n_rounds,
+                             &t->contexts, err);
 }
 
 /* ---- what comes of it ---- */
@@ -438,7 +433,6 @@ static void party_close(party *p) {
 
 static kt_status party_open(const char *path, const char *isa, const char *cpus, int n_streams,
                             int n_steps, party *p, kt_error *err) {
-    kt_status status;
     kt_ctx_params ctx = kt_ctx_params_default();
     kt_engine_params engine = kt_engine_params_default();
     ctx.isa = isa;
@@ -446,16 +440,15 @@ static kt_status party_open(const char *path, const char *isa, const char *cpus,
     engine.n_ctx = CONTEXTS_DEPTH + n_steps;
     engine.n_seq_max = n_streams;
     p->n_steps = n_steps;
-    KT__TRY(kt_ctx_open(&ctx, &p->ctx, err));
+    KT__STEP(kt_ctx_open(&ctx, &p->ctx, err));
     if (path) {
-        KT__TRY(kt_model_open(p->ctx, path, NULL, &p->model, err));
+        KT__STEP(kt_model_open(p->ctx, path, NULL, &p->model, err));
     } else {
-        KT__TRY(kt_model_open_demo(p->ctx, NULL, &p->model, err));
+        KT__STEP(kt_model_open_demo(p->ctx, NULL, &p->model, err));
     }
-    KT__TRY(kt__bench_streams_open(p->model, &engine, NULL, &p->streams, err));
+    KT__STEP(kt__bench_streams_open(p->model, &engine, NULL, &p->streams, err));
     p->n_threads = kt_ctx_n_threads(p->ctx);
-out:
-    return status;
+    return KT_OK;
 }
 
 static void *party_run(void *arg) {

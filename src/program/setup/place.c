@@ -349,22 +349,20 @@ static kt_status plan_engine(const kt__place_asked *asked, kt__place *p, kt_engi
 static kt_status open_engine(const kt__place_asked *asked, kt__place *p, kt_engine_params *params,
                              kt_error *err) {
     kt_ctx *ctx = kt__place_ctx(p, asked->shared);
-    kt_status status = KT_OK;
     use_potato(asked, p, params);
-    KT__TRY(kt__place_kv_params(asked->config, params, err));
+    KT__STEP(kt__place_kv_params(asked->config, params, err));
     if (asked->draft_path && asked->config->draft > 0)
-        KT__TRY(open_draft(asked, ctx, &p->draft, err));
+        KT__STEP(open_draft(asked, ctx, &p->draft, err));
     params->draft = p->draft;
     if (asked->is_single) {
         params->n_seq_max = 1;
         params->n_parallel = 0;
     }
-    KT__TRY(plan_engine(asked, p, params, err));
-    KT__TRY(kt_engine_open(p->model, params, &p->engine, err));
-    KT__TRY(open_cache(asked, p, err));
-    if (!asked->is_driven) KT__TRY(kt_engine_start(p->engine, err));
-out:
-    return status;
+    KT__STEP(plan_engine(asked, p, params, err));
+    KT__STEP(kt_engine_open(p->model, params, &p->engine, err));
+    KT__STEP(open_cache(asked, p, err));
+    if (!asked->is_driven) KT__STEP(kt_engine_start(p->engine, err));
+    return KT_OK;
 }
 
 /* Where a file lies in small pages, only speed is lost: no thread for it is no reason to end. Of a model that several

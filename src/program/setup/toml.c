@@ -415,13 +415,12 @@ static void close_table(kt__toml *table) {
 }
 
 static kt_status take_inline_table(kt__toml_parser *p, kt__toml *v, int depth) {
-    kt_status status = KT_OK;
     v->kind = KT__TOML_TABLE;
     v->state = MADE_DOTTED;
     p->at++;
     kt__toml_skip_blanks(p);
     for (bool first = true; kt__toml_peek(p, 0) != '}' || !first; first = false) {
-        KT__TRY(take_pair(p, v, depth + 1));
+        KT__STEP(take_pair(p, v, depth + 1));
         kt__toml_skip_blanks(p);
         if (kt__toml_peek(p, 0) == '}') break;
         if (kt__toml_peek(p, 0) != ',')
@@ -431,8 +430,7 @@ static kt_status take_inline_table(kt__toml_parser *p, kt__toml *v, int depth) {
     }
     p->at++;
     close_table(v);
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status take_value(kt__toml_parser *p, kt__toml *v, int depth) {

@@ -118,21 +118,19 @@ static void take_commit(const question *q, char out[KT__FETCH_TAG]) {
 /* The list that was answered and, of one that comes in pages, what follows. */
 static kt_status read_pages(question *q, const char *files_url) {
     char next[KT__FETCH_ADDRESS];
-    kt_status status;
     for (int page = 1;; page++) {
-        KT__TRY(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, files_url,
-                                  q->offer, q->err));
-        KT__TRY(kt__fetch_next(q->fetch, &q->reply, next, q->err));
+        KT__STEP(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, files_url,
+                                   q->offer, q->err));
+        KT__STEP(kt__fetch_next(q->fetch, &q->reply, next, q->err));
         if (!next[0]) break;
         if (page == MAX_PAGES)
             return kt__fail_at(q->err, KT_E_LIMIT, next, UINT64_MAX,
                                "the list of files has more than %d pages", MAX_PAGES);
         kt__buf_clear(&q->url);
         (void)kt__buf_puts(&q->url, next);
-        KT__TRY(ask_url(q, "application/json"));
+        KT__STEP(ask_url(q, "application/json"));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 /* The commit is found first, so that all files are of one. */
@@ -140,26 +138,23 @@ static kt_status ask_hub(question *q) {
     const kt__hub_name *name = q->name;
     kt__offer *offer = q->offer;
     const char *revision = name->revision[0] ? name->revision : "main";
-    kt_status status;
     char url[KT__FETCH_URL];
     if (!make_url(q,
                   (const char *const[]){"/api/models/", name->repo, "/revision/", revision, NULL}))
         return ask_url(q, NULL);
-    KT__TRY(ask_url(q, "application/json"));
+    KT__STEP(ask_url(q, "application/json"));
     take_commit(q, offer->revision);
     if (!offer->revision[0]) snprintf(offer->revision, sizeof offer->revision, "%s", revision);
     (void)make_url(
         q, (const char *const[]){"/api/models/", name->repo, "/tree/", offer->revision, NULL});
     (void)kt__buf_puts(&q->url, "?recursive=true");
-    KT__TRY(ask_url(q, "application/json"));
+    KT__STEP(ask_url(q, "application/json"));
     (void)make_url(q,
                    (const char *const[]){"/", name->repo, "/resolve/", offer->revision, "/", NULL});
     snprintf(url, sizeof url, "%s", q->url.data);
     snprintf(offer->dir, sizeof offer->dir, "%s", name->repo);
     snprintf(offer->source, sizeof offer->source, "%s/%s", q->access->base, name->repo);
-    KT__TRY(read_pages(q, url));
-out:
-    return status;
+    return read_pages(q, url);
 }
 
 /* NAME:TAG lies as NAME/TAG.gguf. */
@@ -169,19 +164,16 @@ static kt_status ask_registry(question *q) {
     const char *tag = name->tag[0] ? name->tag : "latest";
     const char *owner = strchr(name->repo, '/') ? "" : "library/";
     char url[KT__FETCH_URL], file[160];
-    kt_status status;
     (void)make_url(q, (const char *const[]){"/v2/", owner, name->repo, "/manifests/", tag, NULL});
-    KT__TRY(ask_url(q, "application/vnd.docker.distribution.manifest.v2+json"));
+    KT__STEP(ask_url(q, "application/vnd.docker.distribution.manifest.v2+json"));
     (void)make_url(q, (const char *const[]){"/v2/", owner, name->repo, "/blobs/", NULL});
     snprintf(url, sizeof url, "%s", q->url.data);
     snprintf(file, sizeof file, "%s.gguf", tag);
     snprintf(offer->dir, sizeof offer->dir, "%s", name->repo);
     snprintf(offer->source, sizeof offer->source, "%s/%s:%s", q->access->base, name->repo, tag);
     offer->whole = true;
-    KT__TRY(kt__hub_read_manifest(q->text.data ? q->text.data : "", q->text.len, url, file, offer,
-                                  q->err));
-out:
-    return status;
+    return kt__hub_read_manifest(q->text.data ? q->text.data : "", q->text.len, url, file, offer,
+                                 q->err);
 }
 
 static kt_status ask_page(question *q, const char *url) {

@@ -338,7 +338,6 @@ out:
 kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *report, kt_error *err) {
     loading l = {.load = load, .report = report, .lock = -1, .err = err};
     struct stat st;
-    kt_status status;
     const char *form = load->form;
     *report = (kt__load_in_report){0};
     l.is_folder = stat(load->source, &st) == 0 && S_ISDIR(st.st_mode);
@@ -352,12 +351,11 @@ kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *repor
     report->recipe = l.recipe ? l.recipe->name : "as-is";
     report->is_source = !l.is_folder && !l.recipe;
     kt__hash_init(&l.key, LOAD_IN_SEED);
-    if (!report->is_source) KT__TRY(l.is_folder ? add_folder(&l) : add_gguf(&l));
+    if (!report->is_source) KT__STEP(l.is_folder ? add_folder(&l) : add_gguf(&l));
     if (!report->is_source) return prepare_copy(&l);
     snprintf(report->path, sizeof report->path, "%s", load->source);
     return KT_OK;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- adapter file ---- */

@@ -526,22 +526,19 @@ static kt_status publish_files(pull *p) {
 
 static kt_status pull_files(pull *p) {
     size_t n_present;
-    kt_status status;
-    KT__TRY(ask_offer(p));
+    KT__STEP(ask_offer(p));
     leave_mmproj(p);
     find_key(p);
     describe_pull(p);
-    KT__TRY(count_present(p, &n_present));
+    KT__STEP(count_present(p, &n_present));
     p->report->was_there = n_present == p->offer.n;
     if (p->report->was_there) return KT_OK;
-    KT__TRY(open_staging(p));
+    KT__STEP(open_staging(p));
     if (n_present) take_back(p);
-    KT__TRY(check_room(p));
-    KT__TRY(fetch_files(p));
-    KT__TRY(check_files(p));
-    KT__TRY(publish_files(p));
-out:
-    return status;
+    KT__STEP(check_room(p));
+    KT__STEP(fetch_files(p));
+    KT__STEP(check_files(p));
+    return publish_files(p);
 }
 
 kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report, kt_error *err) {

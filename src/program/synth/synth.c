@@ -115,18 +115,16 @@ static kt_status write_tensor(const kt__synth_plan *plan, size_t index, kt__pool
                               char *buffer, kt__gguf_writer *w, fill_progress *progress,
                               kt_error *err) {
     const kt__synth_tensor *t = &plan->tensors[index];
-    kt_status status = KT_OK;
     size_t row_bytes = kt__type_row_bytes(t->type, t->n_cols);
     int64_t step = (int64_t)(CHUNK_BYTES / row_bytes);
     for (int64_t row = 0; row < t->n_rows; row += step) {
         int64_t n = t->n_rows - row < step ? t->n_rows - row : step;
         fill_job job = {plan, index, row_bytes, row, buffer};
         kt__pool_run(pool, n, 16, fill_rows, &job);
-        KT__TRY(kt__gguf_write_data(w, buffer, (size_t)n * row_bytes, err));
+        KT__STEP(kt__gguf_write_data(w, buffer, (size_t)n * row_bytes, err));
         show_filled(progress, (size_t)n * row_bytes);
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status write_tensors(const kt__synth_plan *plan, int n_threads, kt__gguf_writer *w,
@@ -170,18 +168,16 @@ static kt_status open_vocab(const char *path, const kt__synth_preset *preset, kt
                             int *n_vocab, kt_error *err) {
     const kt__gguf_open_params params = {.use_mmap = true, .vocab_only = true};
     const kt__gguf_kv *tokens;
-    kt_status status = KT_OK;
     *n_vocab = preset->n_vocab;
     if (!path) return KT_OK;
-    KT__TRY(kt__gguf_open(path, &params, vocab, err));
-    KT__TRY(
+    KT__STEP(kt__gguf_open(path, &params, vocab, err));
+    KT__STEP(
         kt__gguf_get_array(*vocab, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, err));
     if (tokens->count > 1 << 22)
         return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
                            "%" PRIu64 " tokens are over the limit of %d", tokens->count, 1 << 22);
     if ((int)tokens->count > *n_vocab) *n_vocab = (int)tokens->count;
-out:
-    return status;
+    return KT_OK;
 }
 
 static int make_model(const struct synth_opts *opts, const kt__synth_preset *of,

@@ -48,7 +48,6 @@ static kt_status write_matrix(synth_lora *s, const char *name, int n_row, int n_
 static kt_status do_site(synth_lora *s, int block, kt__lora_site site, matrix_fn *fn) {
     char base[64], name[80];
     int n_sites, rows = 0, n_row, n_col, rank = s->params->rank;
-    kt_status status;
     kt__lora_site_tensor(s->net, block, site, base, &n_sites);
     if (n_sites == 0) return KT_OK;
     for (int i = 0; i < n_sites; i++) {
@@ -56,11 +55,9 @@ static kt_status do_site(synth_lora *s, int block, kt__lora_site site, matrix_fn
         rows += n_row;
     }
     snprintf(name, sizeof name, "%s.lora_a", base);
-    KT__TRY(fn(s, name, rank, n_col, 1.0f / sqrtf((float)n_col)));
+    KT__STEP(fn(s, name, rank, n_col, 1.0f / sqrtf((float)n_col)));
     snprintf(name, sizeof name, "%s.lora_b", base);
-    KT__TRY(fn(s, name, rows, rank, 0.5f / sqrtf((float)rank)));
-out:
-    return status;
+    return fn(s, name, rows, rank, 0.5f / sqrtf((float)rank));
 }
 
 /* Fused projections hold queries, too, which change nothing that is kept: the last kind has them. */
@@ -74,15 +71,13 @@ static bool has_site(const synth_lora *s, int block, kt__lora_site site) {
 }
 
 static kt_status do_all(synth_lora *s, matrix_fn *fn) {
-    kt_status status = KT_OK;
     for (int block = 0; block <= s->net->hp.n_layer; block++) {
         for (int site = 0; site < KT__SITES; site++) {
             if (!has_site(s, block, (kt__lora_site)site)) continue;
-            KT__TRY(do_site(s, block, (kt__lora_site)site, fn));
+            KT__STEP(do_site(s, block, (kt__lora_site)site, fn));
         }
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status write_adapter(synth_lora *s, const char *path) {

@@ -305,10 +305,10 @@ static void put_wordpiece(vocab *v, kt__gguf_writer *w) {
  * tokenizer.* keys as they are. */
 static kt_status copy_vocab(const kt__gguf *from, vocab *v, kt__gguf_writer *w, kt_error *err) {
     const kt__gguf_kv *tokens = NULL, *scores = NULL, *types = NULL;
-    kt_status status;
-    KT__TRY(kt__gguf_get_array(from, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, err));
-    KT__TRY(kt__gguf_get_array(from, "tokenizer.ggml.scores", false, KT__GGUF_F32, &scores, err));
-    KT__TRY(
+    KT__STEP(
+        kt__gguf_get_array(from, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, err));
+    KT__STEP(kt__gguf_get_array(from, "tokenizer.ggml.scores", false, KT__GGUF_F32, &scores, err));
+    KT__STEP(
         kt__gguf_get_array(from, "tokenizer.ggml.token_type", false, KT__GGUF_I32, &types, err));
     for (int i = 0; i < v->cap; i++) {
         char pad[32];
@@ -329,8 +329,7 @@ static kt_status copy_vocab(const kt__gguf *from, vocab *v, kt__gguf_writer *w, 
         bool is_tokenizer = kv->key.len > 10 && memcmp(kv->key.s, "tokenizer.", 10) == 0;
         if (is_tokenizer && kv != tokens && kv != scores && kv != types) kt__gguf_put_kv(w, kv);
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__synth_put_vocab(const kt__synth_plan *plan, const kt__gguf *from, kt__gguf_writer *w,
