@@ -13,7 +13,6 @@
 #include "base/json.h"
 #include "calls/tools_impl.h"
 #include "grammar/grammar.h"
-#include "grammar/json_doc.h"
 #include "grammar/mask.h"
 
 enum { MAX_TEXT = 4 << 20, MAX_FORCED = 256 };

@@ -6,8 +6,8 @@
 
 #include "../tests/calls_answer.h"
 #include "base/alloc.h"
+#include "base/json.h"
 #include "calls/format.h"
-#include "grammar/json_doc.h"
 
 static const char tool_list[] =
     "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"s\":{\"type\":"

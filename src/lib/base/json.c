@@ -1,11 +1,15 @@
 #include "base/json.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "base/error.h"
 #include "base/le.h"
 #include "base/text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- words ---- */
 
 static bool json_fault(kt__json_in *in, size_t at, const char *what) {
     in->at = at;
@@ -197,4 +201,258 @@ void kt__json_key(kt__buf *out, const char *key) {
 void kt__json_member(kt__buf *out, const char *key, const char *text) {
     kt__json_key(out, key);
     kt__json_text(out, text);
+}
+
+/* ---- the tree ---- */
+
+typedef struct reader {
+    kt__json_in in;
+    kt__arena *arena;
+    int depth;
+    kt_error *err;
+} reader;
+
+static kt_status bad_json(const reader *r, const char *what) {
+    return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->in.at, "not JSON: %s", what);
+}
+
+static kt_status no_room(const reader *r) {
+    return kt__fail(r->err, KT_E_NOMEM, "no memory for JSON of %zu bytes", r->in.len);
+}
+
+/* ---- values ---- */
+
+/* After the opening quote. */
+static kt_status read_text(reader *r, const char **s, uint32_t *n) {
+    kt__json_raw raw;
+    if (!kt__json_in_string(&r->in, &raw)) return bad_json(r, r->in.fault);
+    char *to = kt__arena_alloc_aligned(r->arena, raw.len + 1, 1);
+    if (!to) return no_room(r);
+    *n = (uint32_t)kt__json_unescape(&raw, to);
+    to[*n] = '\0';
+    *s = to;
+    return KT_OK;
+}
+
+static kt_status read_number(reader *r, kt__jnode *node) {
+    size_t from = r->in.at;
+    bool is_float;
+    if (!kt__json_in_number(&r->in, &is_float)) return bad_json(r, r->in.fault);
+    node->type = KT__JT_NUMBER;
+    node->s = r->in.text + from;
+    node->n = (uint32_t)(r->in.at - from);
+    return KT_OK;
+}
+
+static kt_status read_json(reader *r, kt__jnode *node);
+
+static kt__jnode *add_child(reader *r, kt__jnode *parent, kt__jnode *last) {
+    kt__jnode *node = kt__arena_calloc(r->arena, 1, sizeof *node);
+    if (!node) return NULL;
+    node->parent = parent;
+    node->index = parent->n++;
+    if (last)
+        last->next = node;
+    else
+        parent->first = node;
+    return node;
+}
+
+static kt_status read_items(reader *r, kt__jnode *node) {
+    kt__jnode *last = NULL;
+    node->type = KT__JT_ARRAY;
+    kt__json_in_blanks(&r->in);
+    if (kt__json_in_take(&r->in, ']')) return KT_OK;
+    for (;;) {
+        last = add_child(r, node, last);
+        if (!last) return no_room(r);
+        kt_status status = read_json(r, last);
+        if (status != KT_OK || kt__json_in_take(&r->in, ']')) return status;
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or ']'");
+    }
+}
+
+static int compare_text(const char *a, size_t n, const char *b, size_t m) {
+    int c = memcmp(a, b, n < m ? n : m);
+    return c ? c : (n > m) - (n < m);
+}
+
+static int by_key(const void *a, const void *b) {
+    const kt__jnode *x = *(kt__jnode *const *)a, *y = *(kt__jnode *const *)b;
+    return compare_text(x->key, x->key_len, y->key, y->key_len);
+}
+
+static kt_status sort_members(reader *r, kt__jnode *node) {
+    size_t n = 0;
+    node->sorted = kt__arena_calloc(r->arena, node->n + 1u, sizeof(kt__jnode *));
+    if (!node->sorted) return no_room(r);
+    for (kt__jnode *kid = node->first; kid; kid = kid->next) node->sorted[n++] = kid;
+    qsort(node->sorted, n, sizeof(kt__jnode *), by_key);
+    for (size_t i = 1; i < n; i++)
+        if (by_key(node->sorted + i - 1, node->sorted + i) == 0)
+            return bad_json(r, "a member's name twice in the object that ends here");
+    return KT_OK;
+}
+
+static kt_status read_members(reader *r, kt__jnode *node) {
+    kt__jnode *last = NULL;
+    node->type = KT__JT_OBJECT;
+    kt__json_in_blanks(&r->in);
+    if (kt__json_in_take(&r->in, '}')) return sort_members(r, node);
+    for (;;) {
+        kt__json_in_blanks(&r->in);
+        if (!kt__json_in_take(&r->in, '"'))
+            return bad_json(r, "expected a member's name in quotes");
+        last = add_child(r, node, last);
+        if (!last) return no_room(r);
+        kt_status status = read_text(r, &last->key, &last->key_len);
+        if (status != KT_OK) return status;
+        kt__json_in_blanks(&r->in);
+        if (!kt__json_in_take(&r->in, ':')) return bad_json(r, "expected ':'");
+        status = read_json(r, last);
+        if (status != KT_OK) return status;
+        if (kt__json_in_take(&r->in, '}')) return sort_members(r, node);
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or '}'");
+    }
+}
+
+static kt_status read_container(reader *r, kt__jnode *node) {
+    if (++r->depth > KT__JDOC_MAX_DEPTH)
+        return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->in.at, "nested deeper than %d",
+                           KT__JDOC_MAX_DEPTH);
+    kt_status status = r->in.text[r->in.at++] == '[' ? read_items(r, node) : read_members(r, node);
+    r->depth--;
+    return status;
+}
+
+static kt_status read_json(reader *r, kt__jnode *node) {
+    kt_status status = KT_OK;
+    kt__json_in_blanks(&r->in);
+    char c = kt__json_in_peek(&r->in);
+    if (c == '[' || c == '{') {
+        status = read_container(r, node);
+    } else if (c == '"') {
+        r->in.at++;
+        node->type = KT__JT_STRING;
+        status = read_text(r, &node->s, &node->n);
+    } else if (kt__json_in_word(&r->in, "true")) {
+        node->type = KT__JT_TRUE;
+    } else if (kt__json_in_word(&r->in, "false")) {
+        node->type = KT__JT_FALSE;
+    } else if (kt__json_in_word(&r->in, "null")) {
+        node->type = KT__JT_NULL;
+    } else {
+        status = read_number(r, node);
+    }
+    kt__json_in_blanks(&r->in);
+    return status;
+}
+
+kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jnode **out,
+                         kt_error *err) {
+    reader r = {.in = {.text = text, .len = len}, .arena = arena, .err = err};
+    *out = NULL;
+    if (len > KT__JDOC_MAX_BYTES)
+        return kt__fail(err, KT_E_LIMIT, "JSON of %zu bytes: at most %d are read", len,
+                        (int)KT__JDOC_MAX_BYTES);
+    kt__jnode *root = kt__arena_calloc(arena, 1, sizeof *root);
+    if (!root) return no_room(&r);
+    kt_status status = read_json(&r, root);
+    if (status == KT_OK && r.in.at < len) status = bad_json(&r, "text after the value");
+    if (status == KT_OK) *out = root;
+    return status;
+}
+
+/* ---- places ---- */
+
+kt__jnode *kt__jdoc_member(const kt__jnode *object, const char *name, size_t len) {
+    if (object->type != KT__JT_OBJECT) return NULL;
+    size_t low = 0, high = object->n;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        kt__jnode *kid = object->sorted[mid];
+        int c = compare_text(kid->key, kid->key_len, name, len);
+        if (c == 0) return kid;
+        if (c < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
+}
+
+static kt__jnode *item_at(const kt__jnode *array, const char *s, size_t len) {
+    size_t index = 0;
+    if (len == 0 || len > 9 || (s[0] == '0' && len > 1)) return NULL;
+    for (size_t i = 0; i < len; i++) {
+        if (s[i] < '0' || s[i] > '9') return NULL;
+        index = index * 10 + (size_t)(s[i] - '0');
+    }
+    kt__jnode *kid = array->first;
+    while (kid && index-- > 0) kid = kid->next;
+    return kid;
+}
+
+/* One reference token of a pointer, decoded; returns its length, SIZE_MAX if it is too long. */
+static size_t decode_token(const char *s, size_t len, char *out, size_t cap) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = s[i];
+        if (c == '%' && i + 2 < len && kt__hex_digit(s[i + 1]) >= 0 &&
+            kt__hex_digit(s[i + 2]) >= 0) {
+            c = (char)(kt__hex_digit(s[i + 1]) * 16 + kt__hex_digit(s[i + 2]));
+            i += 2;
+        }
+        if (c == '~' && i + 1 < len && (s[i + 1] == '0' || s[i + 1] == '1'))
+            c = s[++i] == '0' ? '~' : '/';
+        if (n == cap) return SIZE_MAX;
+        out[n++] = c;
+    }
+    return n;
+}
+
+kt__jnode *kt__jdoc_at(kt__jnode *root, const char *pointer, size_t len) {
+    char name[1024];
+    kt__jnode *node = root;
+    size_t at = 0;
+    while (node && at < len) {
+        if (pointer[at++] != '/') return NULL;
+        const char *slash = memchr(pointer + at, '/', len - at);
+        size_t n = slash ? (size_t)(slash - pointer) - at : len - at;
+        size_t decoded = decode_token(pointer + at, n, name, sizeof name);
+        if (decoded == SIZE_MAX) return NULL;
+        if (node->type == KT__JT_OBJECT)
+            node = kt__jdoc_member(node, name, decoded);
+        else
+            node = node->type == KT__JT_ARRAY ? item_at(node, name, decoded) : NULL;
+        at += n;
+    }
+    return node;
+}
+
+/* The end of the pointer is written first, from the buffer's end. */
+void kt__jdoc_pointer(const kt__jnode *node, char *out, size_t cap) {
+    char text[2048];
+    size_t at = sizeof text;
+    for (; node->parent && at > 600; node = node->parent) {
+        char part[256];
+        size_t n = 0;
+        if (!node->key) n = (size_t)snprintf(part, sizeof part, "%u", (unsigned)node->index);
+        for (uint32_t i = 0; node->key && i < node->key_len && n + 2 < sizeof part; i++) {
+            char c = node->key[i];
+            if (c == '~' || c == '/') part[n++] = '~';
+            part[n++] = c == '~' ? '0' : c == '/' ? '1' : c;
+        }
+        at -= n;
+        memcpy(text + at, part, n);
+        text[--at] = '/';
+    }
+    size_t n = sizeof text - at < cap - 1 ? sizeof text - at : cap - 1;
+    memcpy(out, text + at, n);
+    out[n] = '\0';
+}
+
+bool kt__jdoc_is(const kt__jnode *node, const char *text) {
+    return node->type == KT__JT_STRING && node->n == strlen(text) &&
+           memcmp(node->s, text, node->n) == 0;
 }

@@ -6,9 +6,9 @@
 #ifndef KT_CALLS_PROMPT_H
 #define KT_CALLS_PROMPT_H
 
+#include "base/json.h"
 #include "calls/calls.h"
 #include "chat/chat_template.h"
-#include "grammar/json_doc.h"
 
 /* Fills what style says of the template beyond its source, by rendering it over a small conversation
  * a few times. A template that refuses all of them leaves the style as it was. */

@@ -5,8 +5,8 @@
 #define KT_CALLS_TOOLS_IMPL_H
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "calls/calls.h"
-#include "grammar/json_doc.h"
 
 typedef struct kt__tool {
     const char *name; /* NUL-terminated */

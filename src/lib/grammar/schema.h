@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "grammar/json_doc.h"
+#include "base/json.h"
 #include "grammar/term.h"
 
 #include <stdbool.h>
