@@ -121,25 +121,26 @@ static bool count_forced(bench *b, kt__grammar *g, const char *text, size_t len)
     return fits;
 }
 
-static void write_compact(kt__buf *out, const kt__jnode *v) {
-    if (v->type != KT__JT_ARRAY && v->type != KT__JT_OBJECT) {
+static void write_compact(kt__buf *out, const kt__json_node *v) {
+    if (v->type != KT__JSON_ARRAY && v->type != KT__JSON_OBJECT) {
         kt__jnode_write(out, v);
         return;
     }
-    (void)kt__buf_putc(out, v->type == KT__JT_ARRAY ? '[' : '{');
-    for (const kt__jnode *kid = v->first; kid; kid = kid->next) {
+    (void)kt__buf_putc(out, v->type == KT__JSON_ARRAY ? '[' : '{');
+    for (const kt__json_node *kid = v->first; kid; kid = kid->next) {
         if (kid != v->first) (void)kt__buf_putc(out, ',');
-        if (v->type == KT__JT_OBJECT) {
+        if (v->type == KT__JSON_OBJECT) {
             (void)kt__json_string(out, kid->key, kid->key_len, KT__JSON_PLAIN);
             (void)kt__buf_putc(out, ':');
         }
         write_compact(out, kid);
     }
-    (void)kt__buf_putc(out, v->type == KT__JT_ARRAY ? ']' : '}');
+    (void)kt__buf_putc(out, v->type == KT__JSON_ARRAY ? ']' : '}');
 }
 
-static void see_forced(bench *b, const kt__buf *schema, const kt__jnode *text, kt__arena *arena) {
-    kt__jnode *v;
+static void see_forced(bench *b, const kt__buf *schema, const kt__json_node *text,
+                       kt__arena *arena) {
+    kt__json_node *v;
     kt__buf compact;
     bool done = false;
     if (kt__jdoc_parse(arena, text->s, text->n, &v, NULL) != KT_OK) return;
@@ -161,7 +162,7 @@ static void see_forced(bench *b, const kt__buf *schema, const kt__jnode *text, k
 
 /* ---- one schema ---- */
 
-static const kt__jnode *member(const kt__jnode *v, const char *name) {
+static const kt__json_node *member(const kt__json_node *v, const char *name) {
     return kt__jdoc_member(v, name, strlen(name));
 }
 
@@ -180,12 +181,12 @@ static kt_status time_first(bench *b, const kt__grammar_source *source, kt__gram
     return status;
 }
 
-static void check_texts(bench *b, const kt__jnode *tests, kt__grammar *g, const kt__buf *schema,
+static void check_texts(bench *b, const kt__json_node *tests, kt__grammar *g, const kt__buf *schema,
                         kt__arena *arena) {
     uint64_t over = 0, under = 0;
-    for (const kt__jnode *t = tests->first; t; t = t->next) {
-        const kt__jnode *text = member(t, "text");
-        bool valid = member(t, "valid")->type == KT__JT_TRUE;
+    for (const kt__json_node *t = tests->first; t; t = t->next) {
+        const kt__json_node *text = member(t, "text");
+        bool valid = member(t, "valid")->type == KT__JSON_TRUE;
         time_tokens(b, g, text->s, text->n);
         bool taken = takes_bytes(g, text->s, text->n);
         b->n_texts++;
@@ -205,10 +206,10 @@ static void check_texts(bench *b, const kt__jnode *tests, kt__grammar *g, const 
         b->n_pass++;
 }
 
-static void check_case(bench *b, const kt__jnode *c, kt__arena *arena) {
+static void check_case(bench *b, const kt__json_node *c, kt__arena *arena) {
     kt__buf schema;
     kt__grammar *g = NULL;
-    const kt__jnode *id = member(c, "id") ? member(c, "id") : member(c, "group");
+    const kt__json_node *id = member(c, "id") ? member(c, "id") : member(c, "group");
     kt__buf_init(&schema, MAX_TEXT);
     kt__jnode_write(&schema, member(c, "schema"));
     const kt__grammar_source source = {.kind = KT__GRAMMAR_SCHEMA,
@@ -280,7 +281,7 @@ static void run_cases(bench *b, FILE *in) {
     ssize_t len;
     while ((len = getline(&line, &cap, in)) > 0) {
         kt__arena arena;
-        kt__jnode *c;
+        kt__json_node *c;
         kt_error err;
         kt__arena_init(&arena, 64 << 10, 256 << 20);
         if (kt__jdoc_parse(&arena, line, (size_t)len, &c, &err) == KT_OK)

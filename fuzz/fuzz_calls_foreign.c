@@ -16,7 +16,7 @@ static const char tool_list[] =
 static void check_args(const ca_answer *a) {
     for (uint32_t i = 0; i < a->n_calls && i < CA_MAX_CALLS; i++) {
         kt__arena arena;
-        kt__jnode *root;
+        kt__json_node *root;
         const kt__buf *args = &a->calls[i].args;
         kt__arena_init(&arena, 4096, 1 << 24);
         kt_status status = a->calls[i].complete

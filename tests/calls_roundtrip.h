@@ -10,24 +10,24 @@
 #include "calls_answer.h"
 #include "grammar/grammar.h"
 
-static bool rt_same(const kt__jnode *a, const kt__jnode *b);
+static bool rt_same(const kt__json_node *a, const kt__json_node *b);
 
-static bool rt_same_kids(const kt__jnode *a, const kt__jnode *b) {
-    const kt__jnode *y = b->first;
+static bool rt_same_kids(const kt__json_node *a, const kt__json_node *b) {
+    const kt__json_node *y = b->first;
     if (a->n != b->n) return false;
-    for (const kt__jnode *x = a->first; x; x = x->next) {
-        if (a->type == KT__JT_OBJECT) y = kt__jdoc_member(b, x->key, x->key_len);
+    for (const kt__json_node *x = a->first; x; x = x->next) {
+        if (a->type == KT__JSON_OBJECT) y = kt__jdoc_member(b, x->key, x->key_len);
         if (!y || !rt_same(x, y)) return false;
-        if (a->type == KT__JT_ARRAY) y = y->next;
+        if (a->type == KT__JSON_ARRAY) y = y->next;
     }
     return true;
 }
 
-static bool rt_same(const kt__jnode *a, const kt__jnode *b) {
+static bool rt_same(const kt__json_node *a, const kt__json_node *b) {
     if (a->type != b->type) return false;
-    if (a->type == KT__JT_NUMBER) return strtod(a->s, NULL) == strtod(b->s, NULL);
-    if (a->type == KT__JT_STRING) return a->n == b->n && memcmp(a->s, b->s, a->n) == 0;
-    return a->type < KT__JT_NUMBER || rt_same_kids(a, b);
+    if (a->type == KT__JSON_NUMBER) return strtod(a->s, NULL) == strtod(b->s, NULL);
+    if (a->type == KT__JSON_STRING) return a->n == b->n && memcmp(a->s, b->s, a->n) == 0;
+    return a->type < KT__JSON_NUMBER || rt_same_kids(a, b);
 }
 
 /* How far the constraint takes the text: its length if it takes all of it and it may end there. */
@@ -71,7 +71,7 @@ static inline const char *rt_check(const kt__call_style *style, const kt__tools 
     if (!wrong && (status != KT_OK || a.n_calls != n || a.content.len > 0)) wrong = "not the calls";
     kt__arena_init(&arena, 4096, 64 << 20);
     for (size_t i = 0; i < n && !wrong; i++) {
-        kt__jnode *args;
+        kt__json_node *args;
         bool named = strlen(a.calls[i].name) == calls[i].name_len &&
                      memcmp(a.calls[i].name, calls[i].name, calls[i].name_len) == 0;
         if (!named || !a.calls[i].complete ||

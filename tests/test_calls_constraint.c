@@ -51,15 +51,15 @@ static kt__tools *read_tools(const char *json) {
 
 static void check_answer(const kt__call_style *style, const kt__tools *tools, const char *json) {
     kt__arena arena;
-    kt__jnode *root;
+    kt__json_node *root;
     kt__call_text calls[8];
     kt__buf text;
     size_t n = 0;
     kt__arena_init(&arena, 4096, 1 << 20);
     kt__buf_init(&text, 1 << 16);
     assert_int_equal(kt__jdoc_parse(&arena, json, strlen(json), &root, NULL), KT_OK);
-    for (const kt__jnode *c = root->first; c; c = c->next) {
-        const kt__jnode *name = kt__jdoc_member(c, "n", 1);
+    for (const kt__json_node *c = root->first; c; c = c->next) {
+        const kt__json_node *name = kt__jdoc_member(c, "n", 1);
         calls[n++] = (kt__call_text){name->s, name->n, "000000001", 9, kt__jdoc_member(c, "a", 1)};
     }
     if (style->calls->single) n = 1;

@@ -14,26 +14,26 @@ typedef struct tally {
     size_t fits, fails, skipped;
 } tally;
 
-static bool is_absent(const kt__jnode *value) {
-    return !value || (value->type == KT__JT_STRING && value->n == 0);
+static bool is_absent(const kt__json_node *value) {
+    return !value || (value->type == KT__JSON_STRING && value->n == 0);
 }
 
 /* The first of a list of right values; "" says that there may be none. */
-static const kt__jnode *first_of(const kt__jnode *list) {
-    const kt__jnode *value = list->type == KT__JT_ARRAY ? list->first : NULL;
+static const kt__json_node *first_of(const kt__json_node *list) {
+    const kt__json_node *value = list->type == KT__JSON_ARRAY ? list->first : NULL;
     return value && is_absent(value) ? value->next : value;
 }
 
 /* The members of objects within a value have lists of right values as well. */
-static void put_nested(kt__buf *out, const kt__jnode *value) {
-    bool list = value->type == KT__JT_ARRAY, first = true;
-    if (!list && value->type != KT__JT_OBJECT) {
+static void put_nested(kt__buf *out, const kt__json_node *value) {
+    bool list = value->type == KT__JSON_ARRAY, first = true;
+    if (!list && value->type != KT__JSON_OBJECT) {
         kt__jnode_write(out, value);
         return;
     }
     kt__buf_putc(out, list ? '[' : '{');
-    for (const kt__jnode *kid = value->first; kid; kid = kid->next) {
-        const kt__jnode *item = list || kid->type != KT__JT_ARRAY ? kid : first_of(kid);
+    for (const kt__json_node *kid = value->first; kid; kid = kid->next) {
+        const kt__json_node *item = list || kid->type != KT__JSON_ARRAY ? kid : first_of(kid);
         if (!item) continue;
         if (!first) kt__buf_putc(out, ',');
         if (!list) kt__buf_printf(out, "\"%.*s\":", (int)kid->key_len, kid->key);
@@ -44,11 +44,11 @@ static void put_nested(kt__buf *out, const kt__jnode *value) {
 }
 
 /* A right value for each argument. */
-static void put_answer(kt__buf *out, const kt__jnode *args, bool nested) {
+static void put_answer(kt__buf *out, const kt__json_node *args, bool nested) {
     bool first = true;
     kt__buf_putc(out, '{');
-    for (const kt__jnode *arg = args->first; arg; arg = arg->next) {
-        const kt__jnode *value = first_of(arg);
+    for (const kt__json_node *arg = args->first; arg; arg = arg->next) {
+        const kt__json_node *value = first_of(arg);
         if (is_absent(value)) continue;
         kt__buf_printf(out, "%s\"%.*s\":", first ? "" : ",", (int)arg->key_len, arg->key);
         if (nested)
@@ -83,12 +83,12 @@ static bool is_valid(const kt__tools *tools, const kt__call_text *call, kt__buf 
 }
 
 /* One call of an answer. */
-static bool read_call(kt__arena *arena, const kt__tools *tools, const kt__jnode *call,
+static bool read_call(kt__arena *arena, const kt__tools *tools, const kt__json_node *call,
                       kt__call_text *out) {
     bool valid = false;
     for (int nested = 0; nested < 2 && !valid; nested++) {
         kt__buf json;
-        kt__jnode *args;
+        kt__json_node *args;
         kt__buf_init(&json, 1 << 20);
         put_answer(&json, call, nested);
         char *kept = kt__arena_strndup(arena, json.data, json.len);
@@ -100,11 +100,12 @@ static bool read_call(kt__arena *arena, const kt__tools *tools, const kt__jnode 
     return valid;
 }
 
-static size_t read_calls(kt__arena *arena, const kt__tools *tools, const kt__jnode *answers,
+static size_t read_calls(kt__arena *arena, const kt__tools *tools, const kt__json_node *answers,
                          kt__call_text *calls, bool *valid) {
     size_t n = 0;
     *valid = true;
-    for (const kt__jnode *answer = answers->first; answer && n < MAX_CALLS; answer = answer->next)
+    for (const kt__json_node *answer = answers->first; answer && n < MAX_CALLS;
+         answer = answer->next)
         if (!read_call(arena, tools, answer->first, &calls[n++])) *valid = false;
     return n;
 }
@@ -122,7 +123,7 @@ static void check_task(const kt__call_style *style, const kt__tools *tools,
 
 static void check_line(char *line, const char *only, tally *tallies) {
     kt__arena arena;
-    kt__jnode *root;
+    kt__json_node *root;
     kt__tools *tools;
     kt__buf list;
     kt_error err = {0};
@@ -132,13 +133,13 @@ static void check_line(char *line, const char *only, tally *tallies) {
     kt__buf_init(&list, 1 << 22);
     if (kt__jdoc_parse(&arena, line, strlen(line), &root, NULL) != KT_OK) abort();
     kt__jnode_write(&list, kt__jdoc_member(root, "tools", 5));
-    const kt__jnode *id = kt__jdoc_member(root, "id", 2);
+    const kt__json_node *id = kt__jdoc_member(root, "id", 2);
     char *name = kt__strndup(id->s, id->n);
     if (kt__tools_read(list.data, list.len, &tools, &err) != KT_OK) {
         printf("FAIL %s: %s at %s\n", name, err.message, err.where);
         exit(1);
     }
-    const kt__jnode *answers = kt__jdoc_member(root, "answers", 7);
+    const kt__json_node *answers = kt__jdoc_member(root, "answers", 7);
     size_t n = answers ? read_calls(&arena, tools, answers, calls, &valid) : 0;
     for (size_t i = 0; i < kt__n_call_formats; i++) {
         kt__call_style style;

@@ -234,20 +234,20 @@ static kt_status read_text(reader *r, const char **s, uint32_t *n) {
     return KT_OK;
 }
 
-static kt_status read_number(reader *r, kt__jnode *node) {
+static kt_status read_number(reader *r, kt__json_node *node) {
     size_t from = r->in.at;
     bool is_float;
     if (!kt__json_in_number(&r->in, &is_float)) return bad_json(r, r->in.fault);
-    node->type = KT__JT_NUMBER;
+    node->type = KT__JSON_NUMBER;
     node->s = r->in.text + from;
     node->n = (uint32_t)(r->in.at - from);
     return KT_OK;
 }
 
-static kt_status read_json(reader *r, kt__jnode *node);
+static kt_status read_json(reader *r, kt__json_node *node);
 
-static kt__jnode *add_child(reader *r, kt__jnode *parent, kt__jnode *last) {
-    kt__jnode *node = kt__arena_calloc(r->arena, 1, sizeof *node);
+static kt__json_node *add_child(reader *r, kt__json_node *parent, kt__json_node *last) {
+    kt__json_node *node = kt__arena_calloc(r->arena, 1, sizeof *node);
     if (!node) return NULL;
     node->parent = parent;
     node->index = parent->n++;
@@ -258,9 +258,9 @@ static kt__jnode *add_child(reader *r, kt__jnode *parent, kt__jnode *last) {
     return node;
 }
 
-static kt_status read_items(reader *r, kt__jnode *node) {
-    kt__jnode *last = NULL;
-    node->type = KT__JT_ARRAY;
+static kt_status read_items(reader *r, kt__json_node *node) {
+    kt__json_node *last = NULL;
+    node->type = KT__JSON_ARRAY;
     kt__json_in_blanks(&r->in);
     if (kt__json_in_take(&r->in, ']')) return KT_OK;
     for (;;) {
@@ -278,25 +278,25 @@ static int compare_text(const char *a, size_t n, const char *b, size_t m) {
 }
 
 static int by_key(const void *a, const void *b) {
-    const kt__jnode *x = *(kt__jnode *const *)a, *y = *(kt__jnode *const *)b;
+    const kt__json_node *x = *(kt__json_node *const *)a, *y = *(kt__json_node *const *)b;
     return compare_text(x->key, x->key_len, y->key, y->key_len);
 }
 
-static kt_status sort_members(reader *r, kt__jnode *node) {
+static kt_status sort_members(reader *r, kt__json_node *node) {
     size_t n = 0;
-    node->sorted = kt__arena_calloc(r->arena, node->n + 1u, sizeof(kt__jnode *));
+    node->sorted = kt__arena_calloc(r->arena, node->n + 1u, sizeof(kt__json_node *));
     if (!node->sorted) return no_room(r);
-    for (kt__jnode *kid = node->first; kid; kid = kid->next) node->sorted[n++] = kid;
-    qsort(node->sorted, n, sizeof(kt__jnode *), by_key);
+    for (kt__json_node *kid = node->first; kid; kid = kid->next) node->sorted[n++] = kid;
+    qsort(node->sorted, n, sizeof(kt__json_node *), by_key);
     for (size_t i = 1; i < n; i++)
         if (by_key(node->sorted + i - 1, node->sorted + i) == 0)
             return bad_json(r, "a member's name twice in the object that ends here");
     return KT_OK;
 }
 
-static kt_status read_members(reader *r, kt__jnode *node) {
-    kt__jnode *last = NULL;
-    node->type = KT__JT_OBJECT;
+static kt_status read_members(reader *r, kt__json_node *node) {
+    kt__json_node *last = NULL;
+    node->type = KT__JSON_OBJECT;
     kt__json_in_blanks(&r->in);
     if (kt__json_in_take(&r->in, '}')) return sort_members(r, node);
     for (;;) {
@@ -316,7 +316,7 @@ static kt_status read_members(reader *r, kt__jnode *node) {
     }
 }
 
-static kt_status read_container(reader *r, kt__jnode *node) {
+static kt_status read_container(reader *r, kt__json_node *node) {
     if (++r->depth > KT__JDOC_MAX_DEPTH)
         return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->in.at, "nested deeper than %d",
                            KT__JDOC_MAX_DEPTH);
@@ -325,7 +325,7 @@ static kt_status read_container(reader *r, kt__jnode *node) {
     return status;
 }
 
-static kt_status read_json(reader *r, kt__jnode *node) {
+static kt_status read_json(reader *r, kt__json_node *node) {
     kt_status status = KT_OK;
     kt__json_in_blanks(&r->in);
     char c = kt__json_in_peek(&r->in);
@@ -333,14 +333,14 @@ static kt_status read_json(reader *r, kt__jnode *node) {
         status = read_container(r, node);
     } else if (c == '"') {
         r->in.at++;
-        node->type = KT__JT_STRING;
+        node->type = KT__JSON_STRING;
         status = read_text(r, &node->s, &node->n);
     } else if (kt__json_in_word(&r->in, "true")) {
-        node->type = KT__JT_TRUE;
+        node->type = KT__JSON_TRUE;
     } else if (kt__json_in_word(&r->in, "false")) {
-        node->type = KT__JT_FALSE;
+        node->type = KT__JSON_FALSE;
     } else if (kt__json_in_word(&r->in, "null")) {
-        node->type = KT__JT_NULL;
+        node->type = KT__JSON_NULL;
     } else {
         status = read_number(r, node);
     }
@@ -348,14 +348,14 @@ static kt_status read_json(reader *r, kt__jnode *node) {
     return status;
 }
 
-kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jnode **out,
+kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__json_node **out,
                          kt_error *err) {
     reader r = {.in = {.text = text, .len = len}, .arena = arena, .err = err};
     *out = NULL;
     if (len > KT__JDOC_MAX_BYTES)
         return kt__fail(err, KT_E_LIMIT, "JSON of %zu bytes: at most %d are read", len,
                         (int)KT__JDOC_MAX_BYTES);
-    kt__jnode *root = kt__arena_calloc(arena, 1, sizeof *root);
+    kt__json_node *root = kt__arena_calloc(arena, 1, sizeof *root);
     if (!root) return no_room(&r);
     kt_status status = read_json(&r, root);
     if (status == KT_OK && r.in.at < len) status = bad_json(&r, "text after the value");
@@ -365,12 +365,12 @@ kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jno
 
 /* ---- places ---- */
 
-kt__jnode *kt__jdoc_member(const kt__jnode *object, const char *name, size_t len) {
-    if (object->type != KT__JT_OBJECT) return NULL;
+kt__json_node *kt__jdoc_member(const kt__json_node *object, const char *name, size_t len) {
+    if (object->type != KT__JSON_OBJECT) return NULL;
     size_t low = 0, high = object->n;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        kt__jnode *kid = object->sorted[mid];
+        kt__json_node *kid = object->sorted[mid];
         int c = compare_text(kid->key, kid->key_len, name, len);
         if (c == 0) return kid;
         if (c < 0)
@@ -381,14 +381,14 @@ kt__jnode *kt__jdoc_member(const kt__jnode *object, const char *name, size_t len
     return NULL;
 }
 
-static kt__jnode *item_at(const kt__jnode *array, const char *s, size_t len) {
+static kt__json_node *item_at(const kt__json_node *array, const char *s, size_t len) {
     size_t index = 0;
     if (len == 0 || len > 9 || (s[0] == '0' && len > 1)) return NULL;
     for (size_t i = 0; i < len; i++) {
         if (s[i] < '0' || s[i] > '9') return NULL;
         index = index * 10 + (size_t)(s[i] - '0');
     }
-    kt__jnode *kid = array->first;
+    kt__json_node *kid = array->first;
     while (kid && index-- > 0) kid = kid->next;
     return kid;
 }
@@ -411,9 +411,9 @@ static size_t decode_token(const char *s, size_t len, char *out, size_t cap) {
     return n;
 }
 
-kt__jnode *kt__jdoc_at(kt__jnode *root, const char *pointer, size_t len) {
+kt__json_node *kt__jdoc_at(kt__json_node *root, const char *pointer, size_t len) {
     char name[1024];
-    kt__jnode *node = root;
+    kt__json_node *node = root;
     size_t at = 0;
     while (node && at < len) {
         if (pointer[at++] != '/') return NULL;
@@ -421,17 +421,17 @@ kt__jnode *kt__jdoc_at(kt__jnode *root, const char *pointer, size_t len) {
         size_t n = slash ? (size_t)(slash - pointer) - at : len - at;
         size_t decoded = decode_token(pointer + at, n, name, sizeof name);
         if (decoded == SIZE_MAX) return NULL;
-        if (node->type == KT__JT_OBJECT)
+        if (node->type == KT__JSON_OBJECT)
             node = kt__jdoc_member(node, name, decoded);
         else
-            node = node->type == KT__JT_ARRAY ? item_at(node, name, decoded) : NULL;
+            node = node->type == KT__JSON_ARRAY ? item_at(node, name, decoded) : NULL;
         at += n;
     }
     return node;
 }
 
 /* The end of the pointer is written first, from the buffer's end. */
-void kt__jdoc_pointer(const kt__jnode *node, char *out, size_t cap) {
+void kt__jdoc_pointer(const kt__json_node *node, char *out, size_t cap) {
     char text[2048];
     size_t at = sizeof text;
     for (; node->parent && at > 600; node = node->parent) {
@@ -452,7 +452,7 @@ void kt__jdoc_pointer(const kt__jnode *node, char *out, size_t cap) {
     out[n] = '\0';
 }
 
-bool kt__jdoc_is(const kt__jnode *node, const char *text) {
-    return node->type == KT__JT_STRING && node->n == strlen(text) &&
+bool kt__jdoc_is(const kt__json_node *node, const char *text) {
+    return node->type == KT__JSON_STRING && node->n == strlen(text) &&
            memcmp(node->s, text, node->n) == 0;
 }

@@ -78,37 +78,38 @@ void kt__json_member(kt__buf *out, const char *key, const char *text);
 
 enum { KT__JDOC_MAX_DEPTH = 128, KT__JDOC_MAX_BYTES = 4 << 20 };
 
-typedef enum kt__jtype {
-    KT__JT_NULL,
-    KT__JT_FALSE,
-    KT__JT_TRUE,
-    KT__JT_NUMBER,
-    KT__JT_STRING,
-    KT__JT_ARRAY,
-    KT__JT_OBJECT
-} kt__jtype;
+typedef enum kt__json_type {
+    KT__JSON_NULL,
+    KT__JSON_FALSE,
+    KT__JSON_TRUE,
+    KT__JSON_NUMBER,
+    KT__JSON_STRING,
+    KT__JSON_ARRAY,
+    KT__JSON_OBJECT
+} kt__json_type;
 
-typedef struct kt__jnode {
-    kt__jtype type;
+typedef struct kt__json_node {
+    kt__json_type type;
     uint32_t index;  /* among its siblings */
     uint32_t schema; /* of the compiler that reads it; 0 at first */
     uint32_t n;      /* kids; bytes of a string (decoded) or a number (as written) */
     const char *s;
     const char *key; /* NULL in an array */
     uint32_t key_len;
-    struct kt__jnode *parent, *first, *next;
-    struct kt__jnode **sorted; /* [n] an object's members by name */
-} kt__jnode;
+    struct kt__json_node *parent, *first, *next;
+    struct kt__json_node **sorted; /* [n] an object's members by name */
+} kt__json_node;
 
 /* KT_E_FORMAT with the byte where it is not JSON; KT_E_LIMIT where it is too long or too deep. The
  * tree lies in the arena. */
-kt_status KT_CHECKED kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jnode **out,
-                                    kt_error *err);
-kt__jnode *kt__jdoc_member(const kt__jnode *object, const char *name, size_t len); /* or NULL */
+kt_status KT_CHECKED kt__jdoc_parse(kt__arena *arena, const char *text, size_t len,
+                                    kt__json_node **out, kt_error *err);
+kt__json_node *kt__jdoc_member(const kt__json_node *object, const char *name,
+                               size_t len); /* or NULL */
 /* The value at a pointer's text below root ("/a/0"), percent signs decoded; NULL: none there. */
-kt__jnode *kt__jdoc_at(kt__jnode *root, const char *pointer, size_t len);
+kt__json_node *kt__jdoc_at(kt__json_node *root, const char *pointer, size_t len);
 /* The pointer of a node, cut to cap - 1 bytes. */
-void kt__jdoc_pointer(const kt__jnode *node, char *out, size_t cap);
-bool kt__jdoc_is(const kt__jnode *node, const char *text); /* a string of this text */
+void kt__jdoc_pointer(const kt__json_node *node, char *out, size_t cap);
+bool kt__jdoc_is(const kt__json_node *node, const char *text); /* a string of this text */
 
 #endif

@@ -30,7 +30,7 @@ void kt__piece_next(kt__buf *out);
 /* The schema of a tool's arguments, onto w->schemas. */
 void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool);
 /* The number of a schema: of a node within a tool's. */
-uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *node);
+uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__json_node *node);
 
 /* constraint_parts.c: the arguments of a call, as a list of pieces, with what is between and after them */
 void kt__piece_tagged(kt__call_writer *w, uint32_t tool);

@@ -446,24 +446,24 @@ static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
 
 /* A name that `required` has and a closed object cannot: clients that close the schemas of others make such. The grammar
  * finds it in a schema; a format whose arguments are tags has none of the arguments as a whole. NULL: none. */
-static const kt__jnode *missing_name(const kt__jnode *schema) {
-    const kt__jnode *more = kt__jdoc_member(schema, "additionalProperties", 20);
-    const kt__jnode *names = kt__jdoc_member(schema, "required", 8);
-    const kt__jnode *known = kt__jdoc_member(schema, "properties", 10);
-    bool closed = more && more->type == KT__JT_FALSE;
+static const kt__json_node *missing_name(const kt__json_node *schema) {
+    const kt__json_node *more = kt__jdoc_member(schema, "additionalProperties", 20);
+    const kt__json_node *names = kt__jdoc_member(schema, "required", 8);
+    const kt__json_node *known = kt__jdoc_member(schema, "properties", 10);
+    bool closed = more && more->type == KT__JSON_FALSE;
     if (!closed || kt__jdoc_member(schema, "patternProperties", 17)) return NULL;
-    if (!names || names->type != KT__JT_ARRAY || (known && known->type != KT__JT_OBJECT))
+    if (!names || names->type != KT__JSON_ARRAY || (known && known->type != KT__JSON_OBJECT))
         return NULL;
-    for (const kt__jnode *name = names->first; name; name = name->next)
-        if (name->type == KT__JT_STRING && !(known && kt__jdoc_member(known, name->s, name->n)))
+    for (const kt__json_node *name = names->first; name; name = name->next)
+        if (name->type == KT__JSON_STRING && !(known && kt__jdoc_member(known, name->s, name->n)))
             return name;
     return NULL;
 }
 
 static kt_status loosen_impossible(kt__call_writer *w, kt__call_constraint *out, kt_error *err) {
     for (uint32_t i = 0; i < w->rules->tools->n; i++) {
-        const kt__jnode *schema = w->rules->tools->items[i].parameters;
-        bool read = schema && schema->type == KT__JT_OBJECT &&
+        const kt__json_node *schema = w->rules->tools->items[i].parameters;
+        bool read = schema && schema->type == KT__JSON_OBJECT &&
                     kt__tool_allowed(&w->rules->choice, i);
         if (!read || !missing_name(schema)) continue;
         const kt__refusal why = {.keyword = "required",

@@ -24,13 +24,13 @@ void kt__piece_text(kt__buf *out, const char *text) {
 
 /* ---- schemas ---- */
 
-static bool is_named(const kt__jnode *member, const char *name) {
+static bool is_named(const kt__json_node *member, const char *name) {
     return member->key && strlen(name) == member->key_len &&
            memcmp(name, member->key, member->key_len) == 0;
 }
 
 /* A reference within the tool's schema, from where that is now. */
-static void write_ref(kt__buf *out, const kt__jnode *ref, uint32_t tool) {
+static void write_ref(kt__buf *out, const kt__json_node *ref, uint32_t tool) {
     kt__buf text;
     kt__buf_init(&text, ref->n + 64u);
     if (ref->n == 1 || (ref->n > 1 && ref->s[0] == '#' && ref->s[1] == '/'))
@@ -45,14 +45,14 @@ static void write_ref(kt__buf *out, const kt__jnode *ref, uint32_t tool) {
 }
 
 /* The schema with its references turned; what is data in it stays as it is. */
-static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool) {
-    bool array = node->type == KT__JT_ARRAY, begun = false;
-    if (!array && node->type != KT__JT_OBJECT) {
+static void write_schema(kt__buf *out, const kt__json_node *node, uint32_t tool) {
+    bool array = node->type == KT__JSON_ARRAY, begun = false;
+    if (!array && node->type != KT__JSON_OBJECT) {
         kt__jnode_write(out, node);
         return;
     }
     kt__buf_putc(out, array ? '[' : '{');
-    for (const kt__jnode *kid = node->first; kid; kid = kid->next) {
+    for (const kt__json_node *kid = node->first; kid; kid = kid->next) {
         if (is_named(kid, "$schema") || is_named(kid, "$id")) continue;
         if (begun) kt__buf_putc(out, ',');
         begun = true;
@@ -64,7 +64,7 @@ static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool) {
                     is_named(kid, "examples");
         if (data)
             kt__jnode_write(out, kid);
-        else if (is_named(kid, "$ref") && kid->type == KT__JT_STRING)
+        else if (is_named(kid, "$ref") && kid->type == KT__JSON_STRING)
             write_ref(out, kid, tool);
         else
             write_schema(out, kid, tool);
@@ -73,7 +73,7 @@ static void write_schema(kt__buf *out, const kt__jnode *node, uint32_t tool) {
 }
 
 void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool) {
-    const kt__jnode *schema = w->rules->tools->items[tool].parameters;
+    const kt__json_node *schema = w->rules->tools->items[tool].parameters;
     kt__buf *out = &w->schemas;
     if (w->loose[tool]) {
         kt__buf_puts(out, "{\"type\":\"object\"}");
@@ -89,8 +89,8 @@ void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool) {
 }
 
 /* The node's place below the tool's schema, as a fragment. */
-static void write_place(kt__call_writer *w, uint32_t tool, const kt__jnode *node) {
-    const kt__jnode *root = w->rules->tools->items[tool].parameters;
+static void write_place(kt__call_writer *w, uint32_t tool, const kt__json_node *node) {
+    const kt__json_node *root = w->rules->tools->items[tool].parameters;
     char base[1024], place[1024];
     kt__buf text;
     kt__jdoc_pointer(root, base, sizeof base);
@@ -110,7 +110,7 @@ static void write_place(kt__call_writer *w, uint32_t tool, const kt__jnode *node
     kt__buf_free(&text);
 }
 
-uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *node) {
+uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__json_node *node) {
     if (w->n_schemas == KT__CALL_SCHEMAS) {
         w->failed = true;
         return 0;
@@ -128,34 +128,34 @@ uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *no
 
 enum { MAX_NEST = 8 };
 
-static const kt__jnode *keyword_of(const kt__jnode *schema, const char *name) {
-    return schema && schema->type == KT__JT_OBJECT ? kt__jdoc_member(schema, name, strlen(name))
-                                                   : NULL;
+static const kt__json_node *keyword_of(const kt__json_node *schema, const char *name) {
+    return schema && schema->type == KT__JSON_OBJECT ? kt__jdoc_member(schema, name, strlen(name))
+                                                     : NULL;
 }
 
-static const kt__jnode *root_of(const kt__call_writer *w, uint32_t tool) {
-    const kt__jnode *root = w->rules->tools->items[tool].parameters;
+static const kt__json_node *root_of(const kt__call_writer *w, uint32_t tool) {
+    const kt__json_node *root = w->rules->tools->items[tool].parameters;
     return root ? kt__schema_resolve(root, root) : NULL;
 }
 
-static uint32_t types_of(const kt__call_writer *w, uint32_t tool, const kt__jnode *schema) {
+static uint32_t types_of(const kt__call_writer *w, uint32_t tool, const kt__json_node *schema) {
     return kt__schema_types(w->rules->tools->items[tool].parameters, schema);
 }
 
-static const kt__jnode *resolve_schema(const kt__call_writer *w, uint32_t tool,
-                                       const kt__jnode *schema) {
+static const kt__json_node *resolve_schema(const kt__call_writer *w, uint32_t tool,
+                                           const kt__json_node *schema) {
     return kt__schema_resolve(w->rules->tools->items[tool].parameters, schema);
 }
 
 /* ---- values ---- */
 
-static void json_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema) {
+static void json_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema) {
     kt__piece_next(&w->pieces);
     kt__buf_printf(&w->pieces, "{\"json\":%u}", kt__piece_schema(w, tool, schema));
 }
 
 /* Characters up to `stop`, by a schema of strings. */
-static void chars_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void chars_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                         const char *stop) {
     kt__piece_next(&w->pieces);
     kt__buf_putc(&w->pieces, '{');
@@ -167,12 +167,12 @@ static void chars_value(kt__call_writer *w, uint32_t tool, const kt__jnode *sche
 }
 
 /* A value between tags that may be a string and other things: the text, or a word for the others. */
-static void mixed_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema, uint32_t types,
-                        const char *stop) {
+static void mixed_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
+                        uint32_t types, const char *stop) {
     static const struct {
-        kt__jtype type;
+        kt__json_type type;
         const char *word;
-    } words[] = {{KT__JT_NULL, "null"}, {KT__JT_FALSE, "false"}, {KT__JT_TRUE, "true"}};
+    } words[] = {{KT__JSON_NULL, "null"}, {KT__JSON_FALSE, "false"}, {KT__JSON_TRUE, "true"}};
     kt__piece_next(&w->pieces);
     kt__buf_puts(&w->pieces, "{\"any\":[");
     chars_value(w, tool, schema, stop);
@@ -181,7 +181,7 @@ static void mixed_value(kt__call_writer *w, uint32_t tool, const kt__jnode *sche
     kt__buf_puts(&w->pieces, "]}");
 }
 
-static void tagged_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void tagged_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                          const char *stop) {
     uint32_t types = types_of(w, tool, schema);
     if (types == KT__TYPES_STRING)
@@ -193,7 +193,7 @@ static void tagged_value(kt__call_writer *w, uint32_t tool, const kt__jnode *sch
 }
 
 /* A keyword that says nothing about which values there are. */
-static bool is_harmless(const kt__jnode *keyword) {
+static bool is_harmless(const kt__json_node *keyword) {
     static const char *const names[] = {"type",     "properties", "required", "items",
                                         "minItems", "maxItems",   "title",    "default",
                                         "examples", "description"};
@@ -202,58 +202,58 @@ static bool is_harmless(const kt__jnode *keyword) {
             memcmp(names[i], keyword->key, keyword->key_len) == 0)
             return true;
     return keyword->key_len == 20 && memcmp(keyword->key, "additionalProperties", 20) == 0 &&
-           keyword->type == KT__JT_FALSE;
+           keyword->type == KT__JSON_FALSE;
 }
 
 /* A list or object that can be written part by part: all that its schema says is its parts. */
-static bool is_simple(const kt__jnode *schema, uint32_t types) {
-    bool list = types == 1u << KT__JT_ARRAY, object = types == 1u << KT__JT_OBJECT;
-    if (!schema || schema->type != KT__JT_OBJECT || (!list && !object)) return false;
+static bool is_simple(const kt__json_node *schema, uint32_t types) {
+    bool list = types == 1u << KT__JSON_ARRAY, object = types == 1u << KT__JSON_OBJECT;
+    if (!schema || schema->type != KT__JSON_OBJECT || (!list && !object)) return false;
     if (!keyword_of(schema, list ? "items" : "properties")) return false;
-    for (const kt__jnode *kid = schema->first; kid; kid = kid->next)
+    for (const kt__json_node *kid = schema->first; kid; kid = kid->next)
         if (!is_harmless(kid)) return false;
-    return !list || keyword_of(schema, "items")->type == KT__JT_OBJECT;
+    return !list || keyword_of(schema, "items")->type == KT__JSON_OBJECT;
 }
 
-static void put_bound(kt__buf *out, const kt__jnode *schema, const char *keyword,
+static void put_bound(kt__buf *out, const kt__json_node *schema, const char *keyword,
                       const char *name) {
-    const kt__jnode *n = keyword_of(schema, keyword);
-    if (!n || n->type != KT__JT_NUMBER || memchr(n->s, '.', n->n) || n->s[0] == '-') return;
+    const kt__json_node *n = keyword_of(schema, keyword);
+    if (!n || n->type != KT__JSON_NUMBER || memchr(n->s, '.', n->n) || n->s[0] == '-') return;
     kt__buf_printf(out, ",\"%s\":%.*s", name, (int)n->n, n->s);
 }
 
 /* ---- members ---- */
 
-typedef void member_writer(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+typedef void member_writer(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                            const char *key, size_t len, int depth);
 
-static bool is_required(const kt__jnode *schema, const kt__jnode *member) {
-    const kt__jnode *list = keyword_of(schema, "required");
-    for (const kt__jnode *name = list && list->type == KT__JT_ARRAY ? list->first : NULL; name;
-         name = name->next)
-        if (name->type == KT__JT_STRING && name->n == member->key_len &&
+static bool is_required(const kt__json_node *schema, const kt__json_node *member) {
+    const kt__json_node *list = keyword_of(schema, "required");
+    for (const kt__json_node *name = list && list->type == KT__JSON_ARRAY ? list->first : NULL;
+         name; name = name->next)
+        if (name->type == KT__JSON_STRING && name->n == member->key_len &&
             memcmp(name->s, member->key, name->n) == 0)
             return true;
     return false;
 }
 
 /* Every property of an object's schema, each once and in any order. */
-static void write_members(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void write_members(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                           const char *with, member_writer *member, int depth) {
-    const kt__jnode *props = keyword_of(schema, "properties");
-    const kt__jnode *first = props && props->type == KT__JT_OBJECT ? props->first : NULL;
+    const kt__json_node *props = keyword_of(schema, "properties");
+    const kt__json_node *first = props && props->type == KT__JSON_OBJECT ? props->first : NULL;
     uint32_t n = 0;
     if (!first) return;
     kt__piece_next(&w->pieces);
     kt__buf_puts(&w->pieces, "{\"each\":[");
-    for (const kt__jnode *p = first; p; p = p->next) {
+    for (const kt__json_node *p = first; p; p = p->next) {
         kt__piece_next(&w->pieces);
         kt__buf_putc(&w->pieces, '[');
         member(w, tool, p, p->key, p->key_len, depth);
         kt__buf_putc(&w->pieces, ']');
     }
     kt__buf_puts(&w->pieces, "],\"must\":[");
-    for (const kt__jnode *p = first; p; p = p->next, n++)
+    for (const kt__json_node *p = first; p; p = p->next, n++)
         if (is_required(schema, p)) {
             kt__piece_next(&w->pieces);
             kt__buf_printf(&w->pieces, "%u", n);
@@ -284,7 +284,7 @@ void kt__piece_tagged_gap(kt__call_writer *w) {
     pad_text(w, w->f->gap);
 }
 
-static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                           const char *key, size_t len, int depth) {
     const kt__call_format *f = w->f;
     uint32_t types = types_of(w, tool, schema);
@@ -316,16 +316,16 @@ static void tagged_member(kt__call_writer *w, uint32_t tool, const kt__jnode *sc
     pad_text(w, f->gap);
 }
 
-static void element_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void element_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                            const char *key, size_t len, int depth);
 
-static void element_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void element_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                           const char *stop, int depth) {
-    const kt__jnode *s = resolve_schema(w, tool, schema);
+    const kt__json_node *s = resolve_schema(w, tool, schema);
     uint32_t types = types_of(w, tool, schema);
     if (depth > MAX_NEST || w->loose[tool] || !is_simple(s, types)) {
         tagged_value(w, tool, schema, stop);
-    } else if (types == 1u << KT__JT_OBJECT) {
+    } else if (types == 1u << KT__JSON_OBJECT) {
         write_members(w, tool, s, NULL, element_member, depth + 1);
     } else {
         kt__piece_next(&w->pieces);
@@ -338,7 +338,7 @@ static void element_value(kt__call_writer *w, uint32_t tool, const kt__jnode *sc
     }
 }
 
-static void element_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void element_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                            const char *key, size_t len, int depth) {
     kt__buf stop;
     kt__buf_init(&stop, 1 << 16);
@@ -361,7 +361,7 @@ void kt__piece_tagged(kt__call_writer *w, uint32_t tool) {
 
 /* ---- Python ---- */
 
-static void python_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
+static void python_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
                           const char *key, size_t len, int depth) {
     (void)depth;
     kt__piece_chars(&w->pieces, key, len);
@@ -375,11 +375,11 @@ void kt__piece_python(kt__call_writer *w, uint32_t tool) {
 
 /* ---- Gemma ---- */
 
-static void bare_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema, const char *key,
-                        size_t len, int depth);
+static void bare_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
+                        const char *key, size_t len, int depth);
 
-static void bare_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema, int depth) {
-    const kt__jnode *s = resolve_schema(w, tool, schema);
+static void bare_value(kt__call_writer *w, uint32_t tool, const kt__json_node *schema, int depth) {
+    const kt__json_node *s = resolve_schema(w, tool, schema);
     uint32_t types = types_of(w, tool, schema);
     if (types == KT__TYPES_STRING) {
         kt__piece_text(&w->pieces, w->f->quote);
@@ -396,7 +396,7 @@ static void bare_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schem
         kt__buf_puts(&w->pieces, "]}");
     } else if (depth > MAX_NEST || w->loose[tool] || !is_simple(s, types)) {
         json_value(w, tool, schema);
-    } else if (types == 1u << KT__JT_OBJECT) {
+    } else if (types == 1u << KT__JSON_OBJECT) {
         kt__piece_text(&w->pieces, "{");
         write_members(w, tool, s, ",", bare_member, depth + 1);
         kt__piece_text(&w->pieces, "}");
@@ -413,8 +413,8 @@ static void bare_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schem
     }
 }
 
-static void bare_member(kt__call_writer *w, uint32_t tool, const kt__jnode *schema, const char *key,
-                        size_t len, int depth) {
+static void bare_member(kt__call_writer *w, uint32_t tool, const kt__json_node *schema,
+                        const char *key, size_t len, int depth) {
     kt__piece_chars(&w->pieces, key, len);
     kt__piece_text(&w->pieces, ":");
     bare_value(w, tool, schema, depth);

@@ -204,8 +204,8 @@ void kt__p_put_value(kt__call_parser *p, const char *s, size_t n);
 /* ---- tagged.c ---- */
 
 /* Elements within elements as the schema has them, appended to out as JSON; false: it is none. */
-bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt__jnode *schema,
-                       const char *s, size_t n, kt__buf *out);
+bool kt__elements_json(const kt__call_format *f, const kt__json_node *root,
+                       const kt__json_node *schema, const char *s, size_t n, kt__buf *out);
 
 /* ---- foreign.c ---- */
 

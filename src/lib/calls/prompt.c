@@ -82,21 +82,21 @@ enum {
 typedef struct prompt_writer {
     const kt__call_style *style;
     const kt__tools *tools;
-    const kt__jnode *messages;
+    const kt__json_node *messages;
     kt__arena *arena;
     kt__buf *out;
     bool described; /* the tools are in a system message */
     /* of the user's turn so far, the last ones; n_calls: all of them */
-    const kt__jnode *calls[MOST_EARLIER];
+    const kt__json_node *calls[MOST_EARLIER];
     size_t n_calls;
     kt_error *err;
 } prompt_writer;
 
-static const kt__jnode *part_of(const kt__jnode *node, const char *name) {
-    return node && node->type == KT__JT_OBJECT ? kt__jdoc_member(node, name, strlen(name)) : NULL;
+static const kt__json_node *part_of(const kt__json_node *node, const char *name) {
+    return node && node->type == KT__JSON_OBJECT ? kt__jdoc_member(node, name, strlen(name)) : NULL;
 }
 
-static kt_status prompt_error(const prompt_writer *w, const kt__jnode *node, const char *what) {
+static kt_status prompt_error(const prompt_writer *w, const kt__json_node *node, const char *what) {
     char place[256];
     kt__jdoc_pointer(node, place, sizeof place);
     return kt__fail_at(w->err, KT_E_FORMAT, place, UINT64_MAX, "%s", what);
@@ -104,7 +104,7 @@ static kt_status prompt_error(const prompt_writer *w, const kt__jnode *node, con
 
 /* ---- ids ---- */
 
-static bool is_alnum_9(const kt__jnode *id) {
+static bool is_alnum_9(const kt__json_node *id) {
     for (uint32_t i = 0; i < id->n; i++) {
         char c = id->s[i], low = (char)(c | 32);
         if (!(low >= 'a' && low <= 'z') && !(c >= '0' && c <= '9')) return false;
@@ -113,7 +113,7 @@ static bool is_alnum_9(const kt__jnode *id) {
 }
 
 /* An id as the template takes it: the same text always gives the same one. */
-static void put_id(const prompt_writer *w, const kt__jnode *id) {
+static void put_id(const prompt_writer *w, const kt__json_node *id) {
     static const char alnum[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     char nine[9];
     if (w->style->calls->id_rule != KT__ID_ALNUM_9 || is_alnum_9(id)) {
@@ -125,22 +125,22 @@ static void put_id(const prompt_writer *w, const kt__jnode *id) {
     kt__json_string(w->out, nine, 9, KT__JSON_PLAIN);
 }
 
-static bool same_text(const kt__jnode *a, const kt__jnode *b) {
-    return a && b && a->type == KT__JT_STRING && b->type == KT__JT_STRING && a->n == b->n &&
+static bool same_text(const kt__json_node *a, const kt__json_node *b) {
+    return a && b && a->type == KT__JSON_STRING && b->type == KT__JSON_STRING && a->n == b->n &&
            memcmp(a->s, b->s, a->n) == 0;
 }
 
-static const kt__jnode *call_name(const kt__jnode *call) {
-    const kt__jnode *function = part_of(call, "function");
+static const kt__json_node *call_name(const kt__json_node *call) {
+    const kt__json_node *function = part_of(call, "function");
     return part_of(function ? function : call, "name");
 }
 
 /* The name of the call that a result answers, or NULL. */
-static const kt__jnode *answered_name(const prompt_writer *w, const kt__jnode *id) {
-    for (const kt__jnode *m = w->messages->first; m; m = m->next) {
-        const kt__jnode *calls = part_of(m, "tool_calls");
-        if (!calls || calls->type != KT__JT_ARRAY) continue;
-        for (const kt__jnode *call = calls->first; call; call = call->next)
+static const kt__json_node *answered_name(const prompt_writer *w, const kt__json_node *id) {
+    for (const kt__json_node *m = w->messages->first; m; m = m->next) {
+        const kt__json_node *calls = part_of(m, "tool_calls");
+        if (!calls || calls->type != KT__JSON_ARRAY) continue;
+        for (const kt__json_node *call = calls->first; call; call = call->next)
             if (same_text(part_of(call, "id"), id)) return call_name(call);
     }
     return NULL;
@@ -149,13 +149,14 @@ static const kt__jnode *answered_name(const prompt_writer *w, const kt__jnode *i
 /* ---- calls ---- */
 
 /* The arguments as an object: *out is NULL where there are none. */
-static kt_status args_object(const prompt_writer *w, const kt__jnode *call, const kt__jnode **out) {
-    const kt__jnode *function = part_of(call, "function");
-    const kt__jnode *args = part_of(function ? function : call, "arguments");
-    kt__jnode *parsed;
+static kt_status args_object(const prompt_writer *w, const kt__json_node *call,
+                             const kt__json_node **out) {
+    const kt__json_node *function = part_of(call, "function");
+    const kt__json_node *args = part_of(function ? function : call, "arguments");
+    kt__json_node *parsed;
     *out = NULL;
-    if (!args || args->type == KT__JT_NULL) return KT_OK;
-    if (args->type == KT__JT_STRING) {
+    if (!args || args->type == KT__JSON_NULL) return KT_OK;
+    if (args->type == KT__JSON_STRING) {
         if (args->n == 0) return KT_OK;
         kt_status status = kt__jdoc_parse(w->arena, args->s, args->n, &parsed, w->err);
         if (status == KT_E_FORMAT) return prompt_error(w, args, "a call's arguments are JSON");
@@ -164,20 +165,20 @@ static kt_status args_object(const prompt_writer *w, const kt__jnode *call, cons
     } else {
         *out = args;
     }
-    return (*out)->type == KT__JT_OBJECT
+    return (*out)->type == KT__JSON_OBJECT
                ? KT_OK
                : prompt_error(w, args, "a call's arguments are a JSON object");
 }
 
-static kt_status check_call(const prompt_writer *w, const kt__jnode *call) {
-    const kt__jnode *name = call_name(call), *id = part_of(call, "id");
-    if (!name || name->type != KT__JT_STRING) return prompt_error(w, call, "a call has a name");
-    if (id && id->type != KT__JT_STRING) return prompt_error(w, id, "an id is a text");
+static kt_status check_call(const prompt_writer *w, const kt__json_node *call) {
+    const kt__json_node *name = call_name(call), *id = part_of(call, "id");
+    if (!name || name->type != KT__JSON_STRING) return prompt_error(w, call, "a call has a name");
+    if (id && id->type != KT__JSON_STRING) return prompt_error(w, id, "an id is a text");
     return KT_OK;
 }
 
-static kt_status write_prompt_call(const prompt_writer *w, const kt__jnode *call) {
-    const kt__jnode *args, *id = part_of(call, "id");
+static kt_status write_prompt_call(const prompt_writer *w, const kt__json_node *call) {
+    const kt__json_node *args, *id = part_of(call, "id");
     kt_status status = check_call(w, call);
     if (status == KT_OK) status = args_object(w, call, &args);
     if (status != KT_OK) return status;
@@ -206,10 +207,10 @@ static kt_status write_prompt_call(const prompt_writer *w, const kt__jnode *call
     return KT_OK;
 }
 
-static kt_status write_prompt_calls(const prompt_writer *w, const kt__jnode *calls) {
+static kt_status write_prompt_calls(const prompt_writer *w, const kt__json_node *calls) {
     kt_status status = KT_OK;
     kt__buf_puts(w->out, ", \"tool_calls\": [");
-    for (const kt__jnode *call = calls->first; call && status == KT_OK; call = call->next) {
+    for (const kt__json_node *call = calls->first; call && status == KT_OK; call = call->next) {
         if (call != calls->first) kt__buf_puts(w->out, ", ");
         status = write_prompt_call(w, call);
     }
@@ -218,13 +219,14 @@ static kt_status write_prompt_calls(const prompt_writer *w, const kt__jnode *cal
 }
 
 /* Earlier calls as the model wrote them, after the content. */
-static kt_status append_calls(const prompt_writer *w, const kt__jnode *calls, kt__buf *content) {
+static kt_status append_calls(const prompt_writer *w, const kt__json_node *calls,
+                              kt__buf *content) {
     kt_status status = KT_OK;
     kt__call_text *texts = kt__arena_calloc(w->arena, calls->n + 1, sizeof *texts);
     size_t n = 0;
     if (!texts) return kt__fail_nomem(w->err, "a prompt's calls", calls->n * sizeof *texts);
-    for (const kt__jnode *call = calls->first; call && status == KT_OK; call = call->next) {
-        const kt__jnode *id = part_of(call, "id");
+    for (const kt__json_node *call = calls->first; call && status == KT_OK; call = call->next) {
+        const kt__json_node *id = part_of(call, "id");
         status = check_call(w, call);
         if (status == KT_OK) status = args_object(w, call, &texts[n].args);
         if (status != KT_OK) break;
@@ -249,13 +251,13 @@ static const char made_before[] =
     "question with it, or call a function for what is still missing.";
 
 /* Name and arguments, however they are written; false: they are no such. */
-static bool put_call(const prompt_writer *w, const kt__jnode *call, kt__buf *out) {
-    const kt__jnode *function = part_of(call, "function");
-    const kt__jnode *args = part_of(function ? function : call, "arguments");
-    kt__jnode *parsed = NULL;
-    if (!call_name(call) || call_name(call)->type != KT__JT_STRING) return false;
+static bool put_call(const prompt_writer *w, const kt__json_node *call, kt__buf *out) {
+    const kt__json_node *function = part_of(call, "function");
+    const kt__json_node *args = part_of(function ? function : call, "arguments");
+    kt__json_node *parsed = NULL;
+    if (!call_name(call) || call_name(call)->type != KT__JSON_STRING) return false;
     kt__jnode_write(out, call_name(call));
-    if (args && args->type == KT__JT_STRING && args->n > 0) {
+    if (args && args->type == KT__JSON_STRING && args->n > 0) {
         if (kt__jdoc_parse(w->arena, args->s, args->n, &parsed, NULL) != KT_OK) return false;
         args = parsed;
     }
@@ -263,7 +265,7 @@ static bool put_call(const prompt_writer *w, const kt__jnode *call, kt__buf *out
     return !out->failed;
 }
 
-static bool same_call(const prompt_writer *w, const kt__jnode *a, const kt__jnode *b) {
+static bool same_call(const prompt_writer *w, const kt__json_node *a, const kt__json_node *b) {
     kt__buf x, y;
     kt__buf_init(&x, MAX_PROMPT_JSON);
     kt__buf_init(&y, MAX_PROMPT_JSON);
@@ -275,20 +277,20 @@ static bool same_call(const prompt_writer *w, const kt__jnode *a, const kt__jnod
 }
 
 /* The message has been written: its calls are among those of the turn, which a user's begins. */
-static void keep_calls(prompt_writer *w, const kt__jnode *message) {
-    const kt__jnode *calls = part_of(message, "tool_calls");
+static void keep_calls(prompt_writer *w, const kt__json_node *message) {
+    const kt__json_node *calls = part_of(message, "tool_calls");
     if (kt__jdoc_is(part_of(message, "role"), "user")) w->n_calls = 0;
-    if (!calls || calls->type != KT__JT_ARRAY) return;
-    for (const kt__jnode *call = calls->first; call; call = call->next)
+    if (!calls || calls->type != KT__JSON_ARRAY) return;
+    for (const kt__json_node *call = calls->first; call; call = call->next)
         w->calls[w->n_calls++ % MOST_EARLIER] = call;
 }
 
 /* Whether a message has the result of a call that the model had made before in this turn. */
-static bool is_made_before(const prompt_writer *w, const kt__jnode *message) {
-    const kt__jnode *id = part_of(message, "tool_call_id"), *own = NULL;
+static bool is_made_before(const prompt_writer *w, const kt__json_node *message) {
+    const kt__json_node *id = part_of(message, "tool_call_id"), *own = NULL;
     size_t n = id ? w->n_calls : 0;
     for (size_t i = n, left = MOST_EARLIER; i-- > 0 && left > 0; left--) {
-        const kt__jnode *call = w->calls[i % MOST_EARLIER];
+        const kt__json_node *call = w->calls[i % MOST_EARLIER];
         if (own && same_call(w, own, call)) return true;
         if (!own && same_text(part_of(call, "id"), id)) own = call;
     }
@@ -297,19 +299,19 @@ static bool is_made_before(const prompt_writer *w, const kt__jnode *message) {
 
 /* ---- content ---- */
 
-static bool is_text_part(const kt__jnode *part) {
-    const kt__jnode *text = part_of(part, "text");
-    return text && text->type == KT__JT_STRING;
+static bool is_text_part(const kt__json_node *part) {
+    const kt__json_node *text = part_of(part, "text");
+    return text && text->type == KT__JSON_STRING;
 }
 
 /* Content as one text; false: it has parts that are none. */
-static bool plain_content(const kt__jnode *content, kt__buf *out) {
-    if (!content || content->type == KT__JT_NULL) return true;
-    if (content->type == KT__JT_STRING) return kt__buf_append(out, content->s, content->n);
-    if (content->type != KT__JT_ARRAY) return false;
-    for (const kt__jnode *part = content->first; part; part = part->next)
+static bool plain_content(const kt__json_node *content, kt__buf *out) {
+    if (!content || content->type == KT__JSON_NULL) return true;
+    if (content->type == KT__JSON_STRING) return kt__buf_append(out, content->s, content->n);
+    if (content->type != KT__JSON_ARRAY) return false;
+    for (const kt__json_node *part = content->first; part; part = part->next)
         if (!is_text_part(part)) return false;
-    for (const kt__jnode *part = content->first; part; part = part->next)
+    for (const kt__json_node *part = content->first; part; part = part->next)
         kt__buf_append(out, part_of(part, "text")->s, part_of(part, "text")->n);
     return true;
 }
@@ -338,29 +340,29 @@ static void describe_tools(const prompt_writer *w, kt__buf *out) {
     kt__calls_write(out, w->style, &example, 1);
 }
 
-static bool role_is(const kt__jnode *message, const char *role) {
-    const kt__jnode *r = part_of(message, "role");
+static bool role_is(const kt__json_node *message, const char *role) {
+    const kt__json_node *r = part_of(message, "role");
     return r && kt__jdoc_is(r, role);
 }
 
-static bool is_system(const kt__jnode *message) {
+static bool is_system(const kt__json_node *message) {
     return role_is(message, "system") || role_is(message, "developer");
 }
 
 /* The message's text with what the template would not show. */
-static kt_status whole_content(prompt_writer *w, const kt__jnode *message, kt__buf *text) {
-    const kt__jnode *calls = part_of(message, "tool_calls");
+static kt_status whole_content(prompt_writer *w, const kt__json_node *message, kt__buf *text) {
+    const kt__json_node *calls = part_of(message, "tool_calls");
     if (w->described && is_system(message) && message == w->messages->first) {
         if (text->len > 0) kt__buf_puts(text, "\n\n");
         describe_tools(w, text);
     }
-    if (calls && calls->type == KT__JT_ARRAY && calls->n > 0 && w->style->calls_in_content)
+    if (calls && calls->type == KT__JSON_ARRAY && calls->n > 0 && w->style->calls_in_content)
         return append_calls(w, calls, text);
     return KT_OK;
 }
 
-static kt_status write_content(prompt_writer *w, const kt__jnode *message) {
-    const kt__jnode *content = part_of(message, "content");
+static kt_status write_content(prompt_writer *w, const kt__json_node *message) {
+    const kt__json_node *content = part_of(message, "content");
     bool result = role_is(message, "tool") && w->style->results_in_user;
     kt__buf text;
     kt__buf_init(&text, MAX_PROMPT_JSON);
@@ -385,7 +387,7 @@ static kt_status write_content(prompt_writer *w, const kt__jnode *message) {
 static const char *const own_members[] = {"role", "content",           "tool_calls", "tool_call_id",
                                           "name", "reasoning_content", "reasoning",  "thinking"};
 
-static bool is_own_member(const kt__jnode *member) {
+static bool is_own_member(const kt__json_node *member) {
     for (size_t i = 0; i < sizeof own_members / sizeof *own_members; i++)
         if (strlen(own_members[i]) == member->key_len &&
             memcmp(own_members[i], member->key, member->key_len) == 0)
@@ -393,7 +395,7 @@ static bool is_own_member(const kt__jnode *member) {
     return false;
 }
 
-static void write_role(const prompt_writer *w, const kt__jnode *message) {
+static void write_role(const prompt_writer *w, const kt__json_node *message) {
     kt__buf_puts(w->out, "{\"role\": ");
     if (role_is(message, "developer") && w->style->no_developer)
         kt__buf_puts(w->out, "\"system\"");
@@ -403,12 +405,12 @@ static void write_role(const prompt_writer *w, const kt__jnode *message) {
         kt__jnode_write(w->out, part_of(message, "role"));
 }
 
-static void write_reasoning(const prompt_writer *w, const kt__jnode *message) {
+static void write_reasoning(const prompt_writer *w, const kt__json_node *message) {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
-    const kt__jnode *text = NULL;
+    const kt__json_node *text = NULL;
     for (int i = 0; i < 3 && !text; i++) {
         text = part_of(message, names[i]);
-        if (text && (text->type != KT__JT_STRING || text->n == 0)) text = NULL;
+        if (text && (text->type != KT__JSON_STRING || text->n == 0)) text = NULL;
     }
     if (!text) return;
     kt__buf_puts(w->out, ", \"reasoning_content\": ");
@@ -418,9 +420,9 @@ static void write_reasoning(const prompt_writer *w, const kt__jnode *message) {
     kt__jnode_write(w->out, text);
 }
 
-static void write_result_of(const prompt_writer *w, const kt__jnode *message) {
-    const kt__jnode *id = part_of(message, "tool_call_id"), *name = part_of(message, "name");
-    if (id && id->type == KT__JT_STRING) {
+static void write_result_of(const prompt_writer *w, const kt__json_node *message) {
+    const kt__json_node *id = part_of(message, "tool_call_id"), *name = part_of(message, "name");
+    if (id && id->type == KT__JSON_STRING) {
         kt__buf_puts(w->out, ", \"tool_call_id\": ");
         put_id(w, id);
         if (!name) name = answered_name(w, id);
@@ -430,25 +432,25 @@ static void write_result_of(const prompt_writer *w, const kt__jnode *message) {
     kt__jnode_write(w->out, name);
 }
 
-static kt_status write_message(prompt_writer *w, const kt__jnode *message) {
-    const kt__jnode *calls = part_of(message, "tool_calls");
-    if (message->type != KT__JT_OBJECT) return prompt_error(w, message, "a message is an object");
-    if (!part_of(message, "role") || part_of(message, "role")->type != KT__JT_STRING)
+static kt_status write_message(prompt_writer *w, const kt__json_node *message) {
+    const kt__json_node *calls = part_of(message, "tool_calls");
+    if (message->type != KT__JSON_OBJECT) return prompt_error(w, message, "a message is an object");
+    if (!part_of(message, "role") || part_of(message, "role")->type != KT__JSON_STRING)
         return prompt_error(w, message, "a message has a role");
     write_role(w, message);
     kt_status status = write_content(w, message);
     write_reasoning(w, message);
     write_result_of(w, message);
-    for (const kt__jnode *m = message->first; m; m = m->next) {
+    for (const kt__json_node *m = message->first; m; m = m->next) {
         if (is_own_member(m)) continue;
         kt__buf_puts(w->out, ", ");
         kt__json_string(w->out, m->key, m->key_len, KT__JSON_PLAIN);
         kt__buf_puts(w->out, ": ");
         kt__jnode_write(w->out, m);
     }
-    bool has_calls = calls && calls->type == KT__JT_ARRAY && calls->n > 0;
-    if (status == KT_OK && calls && !has_calls && calls->type > KT__JT_NULL &&
-        calls->type != KT__JT_ARRAY)
+    bool has_calls = calls && calls->type == KT__JSON_ARRAY && calls->n > 0;
+    if (status == KT_OK && calls && !has_calls && calls->type > KT__JSON_NULL &&
+        calls->type != KT__JSON_ARRAY)
         status = prompt_error(w, calls, "tool_calls are a list");
     if (status == KT_OK && has_calls && !w->style->calls_in_content)
         status = write_prompt_calls(w, calls);
@@ -469,14 +471,14 @@ static void write_system(prompt_writer *w) {
 
 static kt_status write_messages(prompt_writer *w) {
     kt_status status = KT_OK;
-    const kt__jnode *first = w->messages->first;
+    const kt__json_node *first = w->messages->first;
     kt__buf_puts(w->out, "\"messages\": [");
     w->described = w->style->tools_in_system && kt__tools_count(w->tools) > 0;
     if (w->described && !(first && is_system(first))) {
         write_system(w);
         if (first) kt__buf_puts(w->out, ", ");
     }
-    for (const kt__jnode *m = first; m && status == KT_OK; m = m->next) {
+    for (const kt__json_node *m = first; m && status == KT_OK; m = m->next) {
         if (m != first) kt__buf_puts(w->out, ", ");
         status = write_message(w, m);
         if (status == KT_OK) keep_calls(w, m);
@@ -495,7 +497,8 @@ static void write_reason_choice(const prompt_writer *w, kt__reason_choice choice
                              "\"thinking_mode\": \"disabled\", \"thinking_budget\": 0");
 }
 
-static kt_status write_prompt(prompt_writer *w, const kt__jnode *root, kt__reason_choice choice) {
+static kt_status write_prompt(prompt_writer *w, const kt__json_node *root,
+                              kt__reason_choice choice) {
     kt__buf_putc(w->out, '{');
     kt_status status = write_messages(w);
     if (kt__tools_count(w->tools) > 0 && !w->described) {
@@ -503,7 +506,8 @@ static kt_status write_prompt(prompt_writer *w, const kt__jnode *root, kt__reaso
         kt__buf_append(w->out, w->tools->json, w->tools->json_len);
     }
     write_reason_choice(w, choice);
-    for (const kt__jnode *m = root->type == KT__JT_OBJECT ? root->first : NULL; m; m = m->next) {
+    for (const kt__json_node *m = root->type == KT__JSON_OBJECT ? root->first : NULL; m;
+         m = m->next) {
         if (m == w->messages) continue;
         kt__buf_puts(w->out, ", ");
         kt__json_string(w->out, m->key, m->key_len, KT__JSON_PLAIN);
@@ -519,13 +523,13 @@ kt_status kt__call_prompt_json(const kt__call_style *style, const char *json, si
                                const kt__tools *tools, kt__reason_choice reasoning, kt__buf *out,
                                kt_error *err) {
     kt__arena arena;
-    kt__jnode *root;
+    kt__json_node *root;
     prompt_writer w = {.style = style, .tools = tools, .arena = &arena, .out = out, .err = err};
     kt__arena_init(&arena, 16 << 10, 512 << 20);
     kt_status status = kt__jdoc_parse(&arena, json, len, &root, err);
     if (status == KT_OK) {
-        w.messages = root->type == KT__JT_ARRAY ? root : part_of(root, "messages");
-        if (!w.messages || w.messages->type != KT__JT_ARRAY)
+        w.messages = root->type == KT__JSON_ARRAY ? root : part_of(root, "messages");
+        if (!w.messages || w.messages->type != KT__JSON_ARRAY)
             status = kt__fail_at(err, KT_E_FORMAT, "/messages", UINT64_MAX,
                                  "messages are a list of objects");
     }

@@ -45,7 +45,7 @@ typedef struct kt__call_text {
     size_t name_len;
     const char *id; /* or NULL */
     size_t id_len;
-    const kt__jnode *args; /* an object, or NULL */
+    const kt__json_node *args; /* an object, or NULL */
 } kt__call_text;
 
 void kt__calls_write(kt__buf *out, const kt__call_style *style, const kt__call_text *calls,

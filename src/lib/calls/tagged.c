@@ -199,13 +199,13 @@ kt__scan kt__p_value_step(kt__call_parser *p) {
 
 static uint32_t json_type_bit(char c) {
     switch (c) {
-    case '{': return 1u << KT__JT_OBJECT;
-    case '[': return 1u << KT__JT_ARRAY;
-    case '"': return 1u << KT__JT_STRING;
-    case 't': return 1u << KT__JT_TRUE;
-    case 'f': return 1u << KT__JT_FALSE;
-    case 'n': return 1u << KT__JT_NULL;
-    default: return 1u << KT__JT_NUMBER;
+    case '{': return 1u << KT__JSON_OBJECT;
+    case '[': return 1u << KT__JSON_ARRAY;
+    case '"': return 1u << KT__JSON_STRING;
+    case 't': return 1u << KT__JSON_TRUE;
+    case 'f': return 1u << KT__JSON_FALSE;
+    case 'n': return 1u << KT__JSON_NULL;
+    default: return 1u << KT__JSON_NUMBER;
     }
 }
 
@@ -239,9 +239,9 @@ void kt__p_put_value(kt__call_parser *p, const char *s, size_t n) {
     while (to > from && kt__is_blank(s[to - 1])) to--;
     if (put_json(&p->out, s + from, to - from, others)) return;
     if (!(p->types & KT__TYPES_STRING)) {
-        const kt__jnode *root = p->tools->items[p->tool].parameters;
-        const kt__jnode *schema = root ? kt__schema_member(root, root, p->key.data, p->key.len)
-                                       : NULL;
+        const kt__json_node *root = p->tools->items[p->tool].parameters;
+        const kt__json_node *schema = root ? kt__schema_member(root, root, p->key.data, p->key.len)
+                                           : NULL;
         if (put_python(&p->out, s + from, to - from, others)) return;
         if (p->f->close_has_key && kt__elements_json(p->f, root, schema, s, n, &p->out)) return;
         if (put_json(&p->out, s + from, to - from, KT__TYPES_ALL)) return;
@@ -255,12 +255,12 @@ enum { MAX_NEST = 32 };
 
 typedef struct element_reader {
     const kt__call_format *f;
-    const kt__jnode *root;
+    const kt__json_node *root;
     kt__buf *out;
 } element_reader;
 
-static bool put_element(const element_reader *r, const kt__jnode *schema, const char *s, size_t n,
-                        int depth);
+static bool put_element(const element_reader *r, const kt__json_node *schema, const char *s,
+                        size_t n, int depth);
 
 /* One element at *at: its key and the text within, to the matching close. */
 static bool next_element(const kt__call_format *f, const char *s, size_t n, size_t *at,
@@ -295,13 +295,13 @@ static bool next_element(const kt__call_format *f, const char *s, size_t n, size
     return false;
 }
 
-static const kt__jnode *items_schema(const element_reader *r, const kt__jnode *schema) {
-    if (!schema || schema->type != KT__JT_OBJECT) return NULL;
+static const kt__json_node *items_schema(const element_reader *r, const kt__json_node *schema) {
+    if (!schema || schema->type != KT__JSON_OBJECT) return NULL;
     return kt__schema_resolve(r->root, kt__jdoc_member(schema, "items", 5));
 }
 
-static bool put_elements(const element_reader *r, const kt__jnode *schema, const char *s, size_t n,
-                         int depth) {
+static bool put_elements(const element_reader *r, const kt__json_node *schema, const char *s,
+                         size_t n, int depth) {
     kt__span key, value;
     size_t at = 0, count = 0;
     bool list = false;
@@ -309,14 +309,14 @@ static bool put_elements(const element_reader *r, const kt__jnode *schema, const
         bool item = key.n == 4 && memcmp(key.s, "item", 4) == 0;
         uint32_t types = schema ? kt__schema_types(r->root, schema) : KT__TYPES_ALL;
         if (count == 0) {
-            list = item && (types & 1u << KT__JT_ARRAY);
+            list = item && (types & 1u << KT__JSON_ARRAY);
             kt__buf_putc(r->out, list ? '[' : '{');
         } else {
             kt__buf_puts(r->out, ", ");
         }
         count++;
-        const kt__jnode *sub = list ? items_schema(r, schema)
-                                    : kt__schema_member(r->root, schema, key.s, key.n);
+        const kt__json_node *sub = list ? items_schema(r, schema)
+                                        : kt__schema_member(r->root, schema, key.s, key.n);
         if (!list) {
             kt__json_string(r->out, key.s, key.n, KT__JSON_PLAIN);
             kt__buf_puts(r->out, ": ");
@@ -329,8 +329,8 @@ static bool put_elements(const element_reader *r, const kt__jnode *schema, const
     return count > 0 && at == n;
 }
 
-static bool put_element(const element_reader *r, const kt__jnode *schema, const char *s, size_t n,
-                        int depth) {
+static bool put_element(const element_reader *r, const kt__json_node *schema, const char *s,
+                        size_t n, int depth) {
     const kt__span span = {s, n, true};
     uint32_t types = schema ? kt__schema_types(r->root, schema) : KT__TYPES_ALL;
     size_t at = 0, mark = r->out->len;
@@ -345,13 +345,13 @@ static bool put_element(const element_reader *r, const kt__jnode *schema, const 
     return true;
 }
 
-bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt__jnode *schema,
-                       const char *s, size_t n, kt__buf *out) {
+bool kt__elements_json(const kt__call_format *f, const kt__json_node *root,
+                       const kt__json_node *schema, const char *s, size_t n, kt__buf *out) {
     const element_reader r = {f, root, out};
     size_t mark = out->len;
-    if (n == 0 && schema && (kt__schema_types(root, schema) & 1u << KT__JT_ARRAY))
+    if (n == 0 && schema && (kt__schema_types(root, schema) & 1u << KT__JSON_ARRAY))
         return kt__buf_puts(out, "[]");
-    if (n == 0 && schema && (kt__schema_types(root, schema) & 1u << KT__JT_OBJECT))
+    if (n == 0 && schema && (kt__schema_types(root, schema) & 1u << KT__JSON_OBJECT))
         return kt__buf_puts(out, "{}");
     if (put_elements(&r, schema, s, n, 0)) return true;
     out->len = mark;

@@ -11,8 +11,8 @@
 typedef struct kt__tool {
     const char *name; /* NUL-terminated */
     size_t name_len;
-    const kt__jnode *description; /* or NULL */
-    kt__jnode *parameters;        /* a schema, or NULL: an object of no members */
+    const kt__json_node *description; /* or NULL */
+    kt__json_node *parameters;        /* a schema, or NULL: an object of no members */
     bool strict;
 } kt__tool;
 
@@ -24,16 +24,16 @@ struct kt__tools {
     size_t json_len;
 };
 
-/* Bits of kt__jtype (numbers, strings, ...) that a value of the tool's parameter may have. All where
+/* Bits of kt__json_type (numbers, strings, ...) that a value of the tool's parameter may have. All where
  * the schema says nothing. */
 uint32_t kt__tool_param_types(const kt__tools *tools, uint32_t tool, const char *key, size_t len);
 /* The same of any schema below `root`, which "#/..." refers to. */
-uint32_t kt__schema_types(const kt__jnode *root, const kt__jnode *schema);
+uint32_t kt__schema_types(const kt__json_node *root, const kt__json_node *schema);
 /* The schema of a member of an object's schema, references followed; NULL: none. */
-const kt__jnode *kt__schema_member(const kt__jnode *root, const kt__jnode *schema, const char *key,
-                                   size_t len);
-const kt__jnode *kt__schema_resolve(const kt__jnode *root, const kt__jnode *schema);
-enum { KT__TYPES_ALL = 0x7f, KT__TYPES_STRING = 1 << KT__JT_STRING };
+const kt__json_node *kt__schema_member(const kt__json_node *root, const kt__json_node *schema,
+                                       const char *key, size_t len);
+const kt__json_node *kt__schema_resolve(const kt__json_node *root, const kt__json_node *schema);
+enum { KT__TYPES_ALL = 0x7f, KT__TYPES_STRING = 1 << KT__JSON_STRING };
 
 /* Whether some tool has a parameter of this name, or takes any. */
 bool kt__tools_have_param(const kt__tools *tools, const char *key, size_t len);
@@ -42,6 +42,6 @@ bool kt__tools_have_param(const kt__tools *tools, const char *key, size_t len);
 bool kt__tool_takes(const kt__tools *tools, uint32_t tool, const char *json, size_t len);
 
 /* The node as JSON text. */
-void kt__jnode_write(kt__buf *out, const kt__jnode *node);
+void kt__jnode_write(kt__buf *out, const kt__json_node *node);
 
 #endif

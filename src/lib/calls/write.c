@@ -10,7 +10,7 @@ static void put_literal(kt__buf *out, const char *literal) {
     if (literal) kt__buf_puts(out, literal);
 }
 
-static void write_args(kt__buf *out, const kt__jnode *args) {
+static void write_args(kt__buf *out, const kt__json_node *args) {
     if (args)
         kt__jnode_write(out, args);
     else
@@ -67,16 +67,16 @@ static void write_named(kt__buf *out, const kt__call_format *f, const kt__call_t
 
 /* ---- tags ---- */
 
-static void write_elements(kt__buf *out, const kt__call_format *f, const kt__jnode *value) {
-    bool list = value->type == KT__JT_ARRAY;
-    if (!list && value->type != KT__JT_OBJECT) {
-        if (value->type == KT__JT_STRING)
+static void write_elements(kt__buf *out, const kt__call_format *f, const kt__json_node *value) {
+    bool list = value->type == KT__JSON_ARRAY;
+    if (!list && value->type != KT__JSON_OBJECT) {
+        if (value->type == KT__JSON_STRING)
             kt__buf_append(out, value->s, value->n);
         else
             kt__jnode_write(out, value);
         return;
     }
-    for (const kt__jnode *kid = value->first; kid; kid = kid->next) {
+    for (const kt__json_node *kid = value->first; kid; kid = kid->next) {
         const char *key = list ? "item" : kid->key;
         size_t len = list ? 4 : kid->key_len;
         put_literal(out, f->param_open);
@@ -89,8 +89,8 @@ static void write_elements(kt__buf *out, const kt__call_format *f, const kt__jno
     }
 }
 
-static void write_param(kt__buf *out, const kt__call_format *f, const kt__jnode *value) {
-    bool string = value->type == KT__JT_STRING;
+static void write_param(kt__buf *out, const kt__call_format *f, const kt__json_node *value) {
+    bool string = value->type == KT__JSON_STRING;
     put_literal(out, f->param_open);
     kt__buf_append(out, value->key, value->key_len);
     put_literal(out, f->key_end ? f->key_end : string ? f->true_end : f->false_end);
@@ -117,7 +117,8 @@ static void write_tagged(kt__buf *out, const kt__call_format *f, const kt__call_
         write_elements(out, f, call->args);
         return;
     }
-    for (const kt__jnode *kid = call->args->first; kid; kid = kid->next) write_param(out, f, kid);
+    for (const kt__json_node *kid = call->args->first; kid; kid = kid->next)
+        write_param(out, f, kid);
 }
 
 /* ---- Python's and Gemma's ---- */
@@ -125,7 +126,7 @@ static void write_tagged(kt__buf *out, const kt__call_format *f, const kt__call_
 static void write_python(kt__buf *out, const kt__call_text *call) {
     kt__buf_append(out, call->name, call->name_len);
     kt__buf_putc(out, '(');
-    for (const kt__jnode *kid = call->args ? call->args->first : NULL; kid; kid = kid->next) {
+    for (const kt__json_node *kid = call->args ? call->args->first : NULL; kid; kid = kid->next) {
         kt__buf_append(out, kid->key, kid->key_len);
         kt__buf_putc(out, '=');
         kt__jnode_write(out, kid);
@@ -134,20 +135,20 @@ static void write_python(kt__buf *out, const kt__call_text *call) {
     kt__buf_putc(out, ')');
 }
 
-static void write_bare(kt__buf *out, const char *quote, const kt__jnode *value) {
-    bool list = value->type == KT__JT_ARRAY;
-    if (value->type == KT__JT_STRING) {
+static void write_bare(kt__buf *out, const char *quote, const kt__json_node *value) {
+    bool list = value->type == KT__JSON_ARRAY;
+    if (value->type == KT__JSON_STRING) {
         kt__buf_puts(out, quote);
         kt__buf_append(out, value->s, value->n);
         kt__buf_puts(out, quote);
         return;
     }
-    if (!list && value->type != KT__JT_OBJECT) {
+    if (!list && value->type != KT__JSON_OBJECT) {
         kt__jnode_write(out, value);
         return;
     }
     kt__buf_putc(out, list ? '[' : '{');
-    for (const kt__jnode *kid = value->first; kid; kid = kid->next) {
+    for (const kt__json_node *kid = value->first; kid; kid = kid->next) {
         if (!list) {
             kt__buf_append(out, kid->key, kid->key_len);
             kt__buf_putc(out, ':');

@@ -14,7 +14,7 @@ typedef struct piece_reader {
     int nest;
 } piece_reader;
 
-static kt__gid piece_fail(piece_reader *r, const kt__jnode *node, const char *what) {
+static kt__gid piece_fail(piece_reader *r, const kt__json_node *node, const char *what) {
     char place[256];
     if (r->status != KT_OK) return EMPTY;
     kt__jdoc_pointer(node, place, sizeof place);
@@ -22,7 +22,7 @@ static kt__gid piece_fail(piece_reader *r, const kt__jnode *node, const char *wh
     return EMPTY;
 }
 
-static kt__jnode *piece_member(const kt__jnode *node, const char *name) {
+static kt__json_node *piece_member(const kt__json_node *node, const char *name) {
     return kt__jdoc_member(node, name, strlen(name));
 }
 
@@ -49,7 +49,7 @@ static kt__gid free_text(kt__terms *t) {
 
 /* Any characters without the mark in them; free_: any control tokens as well, as far as the mark
  * has none of them. */
-static kt__gid without_mark(piece_reader *r, const kt__jnode *mark, bool free_) {
+static kt__gid without_mark(piece_reader *r, const kt__json_node *mark, bool free_) {
     kt__terms *t = &r->g->t;
     kt__gid with = kt__term_cat(t, ANY, kt__term_literal(t, mark->s, mark->n, ANY));
     if (free_)
@@ -59,27 +59,27 @@ static kt__gid without_mark(piece_reader *r, const kt__jnode *mark, bool free_) 
 }
 
 /* Any text, control tokens included, that begins with none of these. */
-static kt__gid not_piece(piece_reader *r, const kt__jnode *list) {
+static kt__gid not_piece(piece_reader *r, const kt__json_node *list) {
     kt__terms *t = &r->g->t;
     uint32_t from = t->pool.n_scratch;
-    if (list->type != KT__JT_ARRAY) return piece_fail(r, list, "expected a list of texts");
-    for (const kt__jnode *kid = list->first; kid; kid = kid->next) {
-        if (kid->type != KT__JT_STRING) return piece_fail(r, kid, "expected a text");
+    if (list->type != KT__JSON_ARRAY) return piece_fail(r, list, "expected a list of texts");
+    for (const kt__json_node *kid = list->first; kid; kid = kid->next) {
+        if (kid->type != KT__JSON_STRING) return piece_fail(r, kid, "expected a text");
         kt__gpool_push(&t->pool, fixed_text(r, kid->s, kid->n, ANY));
     }
     kt__gid begun = kt__term_or(t, from);
     return kt__term_and2(t, free_text(t), kt__term_not(t, begun));
 }
 
-static bool is_true(const kt__jnode *flag) {
-    return flag && flag->type == KT__JT_TRUE;
+static bool is_true(const kt__json_node *flag) {
+    return flag && flag->type == KT__JSON_TRUE;
 }
 
 /* The node of schema N of the description; 0: there is none. */
-static kt__snode_id schema_of(piece_reader *r, const kt__jnode *number) {
+static kt__snode_id schema_of(piece_reader *r, const kt__json_node *number) {
     const kt__slist *all = &r->g->schema.nodes[1].prefix;
     uint32_t n = 0;
-    if (number->type != KT__JT_NUMBER) return 0;
+    if (number->type != KT__JSON_NUMBER) return 0;
     for (uint32_t i = 0; i < number->n; i++) {
         if (number->s[i] < '0' || number->s[i] > '9' || n >= all->n) return 0;
         n = n * 10 + (uint32_t)(number->s[i] - '0');
@@ -87,9 +87,10 @@ static kt__snode_id schema_of(piece_reader *r, const kt__jnode *number) {
     return n < all->n ? all->ids[n] : 0;
 }
 
-static kt__gid until_piece(piece_reader *r, const kt__jnode *node, const kt__jnode *mark) {
-    const kt__jnode *number = piece_member(node, "text");
-    if (mark->type != KT__JT_STRING || mark->n == 0) return piece_fail(r, mark, "a mark is a text");
+static kt__gid until_piece(piece_reader *r, const kt__json_node *node, const kt__json_node *mark) {
+    const kt__json_node *number = piece_member(node, "text");
+    if (mark->type != KT__JSON_STRING || mark->n == 0)
+        return piece_fail(r, mark, "a mark is a text");
     kt__gid term = without_mark(r, mark, is_true(piece_member(node, "free")));
     if (!number) return term;
     kt__snode_id id = schema_of(r, number);
@@ -99,7 +100,7 @@ static kt__gid until_piece(piece_reader *r, const kt__jnode *node, const kt__jno
     return kt__term_live(&r->g->t, term) ? term : EMPTY;
 }
 
-static kt__gid json_piece(piece_reader *r, const kt__jnode *number) {
+static kt__gid json_piece(piece_reader *r, const kt__json_node *number) {
     uint32_t id = schema_of(r, number);
     if (!id) return piece_fail(r, number, "no schema has this number");
     return kt__term_json(&r->g->t, id);
@@ -107,12 +108,12 @@ static kt__gid json_piece(piece_reader *r, const kt__jnode *number) {
 
 /* ---- composites ---- */
 
-static kt__gid read_piece(piece_reader *r, const kt__jnode *node);
+static kt__gid read_piece(piece_reader *r, const kt__json_node *node);
 
-static kt__gid list_piece(piece_reader *r, const kt__jnode *list) {
+static kt__gid list_piece(piece_reader *r, const kt__json_node *list) {
     kt__terms *t = &r->g->t;
     uint32_t from = t->pool.n_scratch;
-    for (const kt__jnode *kid = list->first; kid; kid = kid->next)
+    for (const kt__json_node *kid = list->first; kid; kid = kid->next)
         kt__gpool_push(&t->pool, read_piece(r, kid));
     kt__gid term = EPS;
     while (t->pool.n_scratch > from)
@@ -120,23 +121,23 @@ static kt__gid list_piece(piece_reader *r, const kt__jnode *list) {
     return term;
 }
 
-static kt__gid any_piece(piece_reader *r, const kt__jnode *list) {
+static kt__gid any_piece(piece_reader *r, const kt__json_node *list) {
     uint32_t from = r->g->t.pool.n_scratch;
-    if (list->type != KT__JT_ARRAY) return piece_fail(r, list, "expected a list of pieces");
-    for (const kt__jnode *kid = list->first; kid; kid = kid->next)
+    if (list->type != KT__JSON_ARRAY) return piece_fail(r, list, "expected a list of pieces");
+    for (const kt__json_node *kid = list->first; kid; kid = kid->next)
         kt__gpool_push(&r->g->t.pool, read_piece(r, kid));
     return kt__term_or(&r->g->t, from);
 }
 
-static kt__gid with_text(piece_reader *r, const kt__jnode *node) {
-    const kt__jnode *with = piece_member(node, "with");
+static kt__gid with_text(piece_reader *r, const kt__json_node *node) {
+    const kt__json_node *with = piece_member(node, "with");
     if (!with) return EPS;
-    if (with->type != KT__JT_STRING) return piece_fail(r, with, "expected a text");
+    if (with->type != KT__JSON_STRING) return piece_fail(r, with, "expected a text");
     return fixed_text(r, with->s, with->n, EPS);
 }
 
-static bool is_must(const kt__jnode *must, uint32_t index) {
-    for (const kt__jnode *n = must ? must->first : NULL; n; n = n->next) {
+static bool is_must(const kt__json_node *must, uint32_t index) {
+    for (const kt__json_node *n = must ? must->first : NULL; n; n = n->next) {
         uint32_t value = 0;
         for (uint32_t i = 0; i < n->n && value < MAX_REPEAT; i++)
             value = value * 10 + (uint32_t)(n->s[i] - '0');
@@ -145,25 +146,25 @@ static bool is_must(const kt__jnode *must, uint32_t index) {
     return false;
 }
 
-static bool are_numbers(const kt__jnode *list) {
-    if (list->type != KT__JT_ARRAY) return false;
-    for (const kt__jnode *n = list->first; n; n = n->next) {
-        if (n->type != KT__JT_NUMBER) return false;
+static bool are_numbers(const kt__json_node *list) {
+    if (list->type != KT__JSON_ARRAY) return false;
+    for (const kt__json_node *n = list->first; n; n = n->next) {
+        if (n->type != KT__JSON_NUMBER) return false;
         for (uint32_t i = 0; i < n->n; i++)
             if (n->s[i] < '0' || n->s[i] > '9') return false;
     }
     return true;
 }
 
-static kt__gid each_piece(piece_reader *r, const kt__jnode *node, const kt__jnode *list) {
+static kt__gid each_piece(piece_reader *r, const kt__json_node *node, const kt__json_node *list) {
     kt__gpool *p = &r->g->t.pool;
-    const kt__jnode *must = piece_member(node, "must");
+    const kt__json_node *must = piece_member(node, "must");
     uint32_t from = p->n_scratch, i = 0;
-    if (list->type != KT__JT_ARRAY) return piece_fail(r, list, "expected a list of pieces");
+    if (list->type != KT__JSON_ARRAY) return piece_fail(r, list, "expected a list of pieces");
     if (must && !are_numbers(must)) return piece_fail(r, must, "expected a list of numbers");
     kt__gpool_push(p, with_text(r, node));
     kt__gpool_push(p, 1);
-    for (const kt__jnode *kid = list->first; kid; kid = kid->next, i++) {
+    for (const kt__json_node *kid = list->first; kid; kid = kid->next, i++) {
         kt__gid piece = read_piece(r, kid);
         kt__gpool_push(p, piece);
         kt__gpool_push(p, is_must(must, i));
@@ -171,12 +172,12 @@ static kt__gid each_piece(piece_reader *r, const kt__jnode *node, const kt__jnod
     return kt__term_each(&r->g->t, from);
 }
 
-static uint32_t piece_count(piece_reader *r, const kt__jnode *node, const char *name,
+static uint32_t piece_count(piece_reader *r, const kt__json_node *node, const char *name,
                             uint32_t none) {
-    const kt__jnode *number = piece_member(node, name);
+    const kt__json_node *number = piece_member(node, name);
     uint32_t n = 0;
     if (!number) return none;
-    for (uint32_t i = 0; i < number->n && number->type == KT__JT_NUMBER; i++) {
+    for (uint32_t i = 0; i < number->n && number->type == KT__JSON_NUMBER; i++) {
         if (number->s[i] < '0' || number->s[i] > '9' || n > MAX_REPEAT) {
             piece_fail(r, number, "expected a whole number up to a million");
             return 0;
@@ -186,7 +187,7 @@ static uint32_t piece_count(piece_reader *r, const kt__jnode *node, const char *
     return n;
 }
 
-static kt__gid some_piece(piece_reader *r, const kt__jnode *node, const kt__jnode *what) {
+static kt__gid some_piece(piece_reader *r, const kt__json_node *node, const kt__json_node *what) {
     kt__terms *t = &r->g->t;
     uint32_t min = piece_count(r, node, "min", 0), max = piece_count(r, node, "max", UINT32_MAX);
     kt__gid kid = read_piece(r, what), more = kt__term_cat(t, with_text(r, node), kid);
@@ -196,8 +197,8 @@ static kt__gid some_piece(piece_reader *r, const kt__jnode *node, const kt__jnod
     return min > 0 ? term : kt__term_or2(t, term, EPS);
 }
 
-static kt__gid object_piece(piece_reader *r, const kt__jnode *node) {
-    const kt__jnode *what;
+static kt__gid object_piece(piece_reader *r, const kt__json_node *node) {
+    const kt__json_node *what;
     if ((what = piece_member(node, "json"))) return json_piece(r, what);
     if ((what = piece_member(node, "until"))) return until_piece(r, node, what);
     if ((what = piece_member(node, "any"))) return any_piece(r, what);
@@ -207,16 +208,16 @@ static kt__gid object_piece(piece_reader *r, const kt__jnode *node) {
     return piece_fail(r, node, "a piece is any, json, until, each, some or not");
 }
 
-static kt__gid read_piece(piece_reader *r, const kt__jnode *node) {
+static kt__gid read_piece(piece_reader *r, const kt__json_node *node) {
     kt__gid term = EMPTY;
     if (r->status != KT_OK) return EMPTY;
     if (++r->nest > MAX_NEST) {
         term = piece_fail(r, node, "pieces within pieces, too deep");
-    } else if (node->type == KT__JT_STRING) {
+    } else if (node->type == KT__JSON_STRING) {
         term = fixed_text(r, node->s, node->n, EPS);
-    } else if (node->type == KT__JT_ARRAY) {
+    } else if (node->type == KT__JSON_ARRAY) {
         term = list_piece(r, node);
-    } else if (node->type == KT__JT_OBJECT) {
+    } else if (node->type == KT__JSON_OBJECT) {
         term = object_piece(r, node);
     } else {
         term = piece_fail(r, node, "a piece is a text, a list or an object");
@@ -227,9 +228,9 @@ static kt__gid read_piece(piece_reader *r, const kt__jnode *node) {
 
 kt_status kt__pieces_read(kt__grammar *g, kt__gid *root, kt_error *err) {
     piece_reader r = {.g = g, .err = err};
-    const kt__jnode *doc = g->schema.nodes[1].json;
-    const kt__jnode *pieces = doc && doc->type == KT__JT_OBJECT ? piece_member(doc, "pieces")
-                                                                : NULL;
+    const kt__json_node *doc = g->schema.nodes[1].json;
+    const kt__json_node *pieces = doc && doc->type == KT__JSON_OBJECT ? piece_member(doc, "pieces")
+                                                                      : NULL;
     if (!pieces) return kt__fail(err, KT_E_FORMAT, "no \"pieces\" in the description of a text");
     *root = read_piece(&r, pieces);
     if (r.status == KT_OK && g->t.pool.failed)
@@ -298,10 +299,10 @@ bool kt__grammar_start_value(kt__grammar *g, kt__gstate *s, uint32_t n, uint32_t
 }
 
 bool kt__grammar_start_later(kt__grammar *g, kt__gstate *s, uint32_t n) {
-    const kt__jnode *doc = g->is_pieces ? g->schema.nodes[1].json : NULL;
-    const kt__jnode *piece = doc ? piece_member(doc, "later") : NULL;
+    const kt__json_node *doc = g->is_pieces ? g->schema.nodes[1].json : NULL;
+    const kt__json_node *piece = doc ? piece_member(doc, "later") : NULL;
     piece_reader r = {.g = g};
-    if (piece) piece = piece->type == KT__JT_ARRAY ? piece->first : NULL;
+    if (piece) piece = piece->type == KT__JSON_ARRAY ? piece->first : NULL;
     for (; piece && n > 0; n--) piece = piece->next;
     if (!piece) return false;
     g->t.pool.steps = VALUE_STEPS;

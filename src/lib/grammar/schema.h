@@ -108,9 +108,9 @@ typedef struct kt__svalues {
 } kt__svalues;
 
 typedef struct kt__snode {
-    kt__jnode *json; /* NULL: made from a constant */
-    bool never;      /* false */
-    bool integer;    /* a number must be one */
+    kt__json_node *json; /* NULL: made from a constant */
+    bool never;          /* false */
+    bool integer;        /* a number must be one */
     bool has_values;
     uint8_t types; /* bits of kt__vtype */
     kt__svalues *values, *constant;

@@ -11,7 +11,7 @@ enum { MOST_TOGETHER = 64, MAX_STEPS = 4000000 };
 
 /* Why a value of a node is impossible. */
 typedef struct cause {
-    const kt__jnode *json;
+    const kt__json_node *json;
     const char *keyword, *why;
 } cause;
 

@@ -8,7 +8,7 @@ enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, NOWHERE = UINT32_MAX, MAX_D
 
 /* Place of a property in the text of the schema; NOWHERE: it has none. */
 static uint32_t place_of(const kt__svalue_ctx *v, const kt__sprop *prop) {
-    const kt__jnode *json = v->s->nodes[prop->node].json;
+    const kt__json_node *json = v->s->nodes[prop->node].json;
     return json ? json->index : NOWHERE;
 }
 

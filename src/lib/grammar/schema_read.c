@@ -15,17 +15,17 @@ enum { ARENA_BYTES = 256 << 20 };
 
 typedef struct reading {
     kt__sreader *r;
-    kt__jnode *json; /* the subschema */
-    kt__snode *node; /* filled; copied back, since the table may move */
+    kt__json_node *json; /* the subschema */
+    kt__snode *node;     /* filled; copied back, since the table may move */
 } reading;
 
-static kt_status wrong_value(reading *x, const kt__jnode *value, const char *expected) {
+static kt_status wrong_value(reading *x, const kt__json_node *value, const char *expected) {
     return kt__sreader_fail(x->r, KT_E_FORMAT, value, NULL, "expected %s", expected);
 }
 
-static void read_count(reading *x, const kt__jnode *value, uint32_t *out) {
+static void read_count(reading *x, const kt__json_node *value, uint32_t *out) {
     kt__decimal d;
-    bool ok = value->type == KT__JT_NUMBER && kt__decimal_parse(value->s, value->n, &d) &&
+    bool ok = value->type == KT__JSON_NUMBER && kt__decimal_parse(value->s, value->n, &d) &&
               kt__decimal_is_integer(&d) && !d.negative;
     if (!ok) {
         wrong_value(x, value, "an integer that is not negative");
@@ -37,33 +37,34 @@ static void read_count(reading *x, const kt__jnode *value, uint32_t *out) {
     *out = n > INT32_MAX ? INT32_MAX : (uint32_t)n;
 }
 
-static void read_schema(reading *x, kt__jnode *value, kt__snode_id *out) {
-    if (value->type != KT__JT_OBJECT && value->type != KT__JT_TRUE && value->type != KT__JT_FALSE)
+static void read_schema(reading *x, kt__json_node *value, kt__snode_id *out) {
+    if (value->type != KT__JSON_OBJECT && value->type != KT__JSON_TRUE &&
+        value->type != KT__JSON_FALSE)
         wrong_value(x, value, "a schema");
     else
         *out = kt__sreader_node(x->r, value);
 }
 
-static void read_schema_list(reading *x, kt__jnode *value, kt__slist *out) {
-    if (value->type != KT__JT_ARRAY) {
+static void read_schema_list(reading *x, kt__json_node *value, kt__slist *out) {
+    if (value->type != KT__JSON_ARRAY) {
         wrong_value(x, value, "an array of schemas");
         return;
     }
     out->ids = kt__sreader_alloc(x->r, value->n, sizeof *out->ids);
     if (!out->ids) return;
-    for (kt__jnode *kid = value->first; kid && x->r->status == KT_OK; kid = kid->next)
+    for (kt__json_node *kid = value->first; kid && x->r->status == KT_OK; kid = kid->next)
         read_schema(x, kid, &out->ids[out->n++]);
 }
 
-static uint32_t *read_names(reading *x, const kt__jnode *value, uint32_t *n) {
-    if (value->type != KT__JT_ARRAY) {
+static uint32_t *read_names(reading *x, const kt__json_node *value, uint32_t *n) {
+    if (value->type != KT__JSON_ARRAY) {
         wrong_value(x, value, "an array of names");
         return NULL;
     }
     uint32_t *names = kt__sreader_alloc(x->r, value->n, sizeof *names);
     *n = 0;
-    for (kt__jnode *kid = value->first; names && kid; kid = kid->next) {
-        if (kid->type != KT__JT_STRING) {
+    for (kt__json_node *kid = value->first; names && kid; kid = kid->next) {
+        if (kid->type != KT__JSON_STRING) {
             wrong_value(x, kid, "a name");
             return NULL;
         }
@@ -74,7 +75,7 @@ static uint32_t *read_names(reading *x, const kt__jnode *value, uint32_t *n) {
 
 /* ---- keywords ---- */
 
-static void read_one_type(reading *x, const kt__jnode *value, uint32_t *types, bool *number) {
+static void read_one_type(reading *x, const kt__json_node *value, uint32_t *types, bool *number) {
     static const char *const names[] = {"null", "", "", "number", "string", "array", "object"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!kt__jdoc_is(value, names[i])) continue;
@@ -90,11 +91,11 @@ static void read_one_type(reading *x, const kt__jnode *value, uint32_t *types, b
         wrong_value(x, value, "the name of a type");
 }
 
-static void key_type(reading *x, kt__jnode *value) {
+static void key_type(reading *x, kt__json_node *value) {
     uint32_t types = 0;
     bool number = false;
-    if (value->type == KT__JT_ARRAY)
-        for (kt__jnode *kid = value->first; kid; kid = kid->next)
+    if (value->type == KT__JSON_ARRAY)
+        for (kt__json_node *kid = value->first; kid; kid = kid->next)
             read_one_type(x, kid, &types, &number);
     else
         read_one_type(x, value, &types, &number);
@@ -102,24 +103,24 @@ static void key_type(reading *x, kt__jnode *value) {
     x->node->integer = !number;
 }
 
-static void key_enum(reading *x, kt__jnode *value) {
-    if (value->type != KT__JT_ARRAY) {
+static void key_enum(reading *x, kt__json_node *value) {
+    if (value->type != KT__JSON_ARRAY) {
         wrong_value(x, value, "an array");
         return;
     }
-    kt__jnode **values = kt__sreader_alloc(x->r, value->n, sizeof(kt__jnode *));
+    kt__json_node **values = kt__sreader_alloc(x->r, value->n, sizeof(kt__json_node *));
     size_t n = 0;
-    for (kt__jnode *kid = value->first; values && kid; kid = kid->next) values[n++] = kid;
+    for (kt__json_node *kid = value->first; values && kid; kid = kid->next) values[n++] = kid;
     if (values) x->node->values = kt__sreader_values(x->r, values, n);
 }
 
-static void key_const(reading *x, kt__jnode *value) {
+static void key_const(reading *x, kt__json_node *value) {
     x->node->constant = kt__sreader_values(x->r, &value, 1);
 }
 
-static void add_number(reading *x, const kt__jnode *value, kt__num_op op) {
+static void add_number(reading *x, const kt__json_node *value, kt__num_op op) {
     kt__snode *n = x->node;
-    if (value->type != KT__JT_NUMBER) {
+    if (value->type != KT__JSON_NUMBER) {
         wrong_value(x, value, "a number");
         return;
     }
@@ -128,31 +129,31 @@ static void add_number(reading *x, const kt__jnode *value, kt__num_op op) {
 }
 
 static bool is_true_member(const reading *x, const char *name) {
-    const kt__jnode *value = kt__jdoc_member(x->json, name, strlen(name));
-    return value && value->type == KT__JT_TRUE;
+    const kt__json_node *value = kt__jdoc_member(x->json, name, strlen(name));
+    return value && value->type == KT__JSON_TRUE;
 }
 
-static void key_minimum(reading *x, kt__jnode *value) {
+static void key_minimum(reading *x, kt__json_node *value) {
     add_number(x, value, is_true_member(x, "exclusiveMinimum") ? KT__NUM_GT : KT__NUM_GE);
 }
 
-static void key_maximum(reading *x, kt__jnode *value) {
+static void key_maximum(reading *x, kt__json_node *value) {
     add_number(x, value, is_true_member(x, "exclusiveMaximum") ? KT__NUM_LT : KT__NUM_LE);
 }
 
-static bool is_draft4_flag(const kt__jnode *value) {
-    return value->type == KT__JT_TRUE || value->type == KT__JT_FALSE;
+static bool is_draft4_flag(const kt__json_node *value) {
+    return value->type == KT__JSON_TRUE || value->type == KT__JSON_FALSE;
 }
 
-static void key_exclusive_minimum(reading *x, kt__jnode *value) {
+static void key_exclusive_minimum(reading *x, kt__json_node *value) {
     if (!is_draft4_flag(value)) add_number(x, value, KT__NUM_GT);
 }
 
-static void key_exclusive_maximum(reading *x, kt__jnode *value) {
+static void key_exclusive_maximum(reading *x, kt__json_node *value) {
     if (!is_draft4_flag(value)) add_number(x, value, KT__NUM_LT);
 }
 
-static void key_multiple_of(reading *x, kt__jnode *value) {
+static void key_multiple_of(reading *x, kt__json_node *value) {
     add_number(x, value, KT__NUM_STEP);
 }
 
@@ -160,19 +161,19 @@ static void restrict_text(reading *x, kt__gid term) {
     x->node->text = kt__term_and2(x->r->t, x->node->text, term);
 }
 
-static void key_min_length(reading *x, kt__jnode *value) {
+static void key_min_length(reading *x, kt__json_node *value) {
     uint32_t n = 0;
     read_count(x, value, &n);
     restrict_text(x, kt__term_rep(x->r->t, x->r->t->any_char, n, UINT32_MAX));
 }
 
-static void key_max_length(reading *x, kt__jnode *value) {
+static void key_max_length(reading *x, kt__json_node *value) {
     uint32_t n = 0;
     read_count(x, value, &n);
     restrict_text(x, kt__term_rep(x->r->t, x->r->t->any_char, 0, n));
 }
 
-static kt__gid read_pattern(kt__sreader *r, const kt__jnode *place, const char *s, size_t len) {
+static kt__gid read_pattern(kt__sreader *r, const kt__json_node *place, const char *s, size_t len) {
     char why[KT__REGEX_WHY] = "";
     kt__gid term;
     kt_status status = kt__regex_term(r->t, s, len, false, &term, why);
@@ -182,17 +183,17 @@ static kt__gid read_pattern(kt__sreader *r, const kt__jnode *place, const char *
     return KT__GPOOL_EMPTY;
 }
 
-static void key_pattern(reading *x, kt__jnode *value) {
-    if (value->type != KT__JT_STRING)
+static void key_pattern(reading *x, kt__json_node *value) {
+    if (value->type != KT__JSON_STRING)
         wrong_value(x, value, "a string");
     else
         restrict_text(x, read_pattern(x->r, value, value->s, value->n));
 }
 
-static void key_format(reading *x, kt__jnode *value) {
+static void key_format(reading *x, kt__json_node *value) {
     char name[64], why[100] = "";
     bool known = false;
-    if (value->type != KT__JT_STRING) {
+    if (value->type != KT__JSON_STRING) {
         wrong_value(x, value, "a string");
         return;
     }
@@ -206,17 +207,18 @@ static void key_format(reading *x, kt__jnode *value) {
         restrict_text(x, term);
 }
 
-static bool is_object(reading *x, const kt__jnode *value) {
-    if (value->type == KT__JT_OBJECT) return true;
+static bool is_object(reading *x, const kt__json_node *value) {
+    if (value->type == KT__JSON_OBJECT) return true;
     wrong_value(x, value, "an object");
     return false;
 }
 
-static void key_properties(reading *x, kt__jnode *value) {
+static void key_properties(reading *x, kt__json_node *value) {
     if (!is_object(x, value)) return;
     kt__sprop *props = kt__sreader_alloc(x->r, value->n, sizeof *props);
     uint32_t n = 0;
-    for (kt__jnode *kid = value->first; props && kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = value->first; props && kid && x->r->status == KT_OK;
+         kid = kid->next) {
         props[n].name = kt__sreader_name(x->r, kid->key, kid->key_len);
         read_schema(x, kid, &props[n++].node);
     }
@@ -225,11 +227,12 @@ static void key_properties(reading *x, kt__jnode *value) {
     x->node->n_props = n;
 }
 
-static void key_pattern_properties(reading *x, kt__jnode *value) {
+static void key_pattern_properties(reading *x, kt__json_node *value) {
     if (!is_object(x, value)) return;
     kt__sprop *props = kt__sreader_alloc(x->r, value->n, sizeof *props);
     uint32_t n = 0;
-    for (kt__jnode *kid = value->first; props && kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = value->first; props && kid && x->r->status == KT_OK;
+         kid = kid->next) {
         props[n].name = read_pattern(x->r, kid, kid->key, kid->key_len);
         read_schema(x, kid, &props[n++].node);
     }
@@ -237,23 +240,23 @@ static void key_pattern_properties(reading *x, kt__jnode *value) {
     x->node->n_patterns = n;
 }
 
-static void key_additional_properties(reading *x, kt__jnode *value) {
+static void key_additional_properties(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->additional);
 }
 
-static void key_property_names(reading *x, kt__jnode *value) {
+static void key_property_names(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->property_names);
 }
 
-static void key_min_properties(reading *x, kt__jnode *value) {
+static void key_min_properties(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->min_props);
 }
 
-static void key_max_properties(reading *x, kt__jnode *value) {
+static void key_max_properties(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->max_props);
 }
 
-static void key_required(reading *x, kt__jnode *value) {
+static void key_required(reading *x, kt__json_node *value) {
     if (is_draft4_flag(value))
         kt__sreader_fail(x->r, KT_E_UNSUPPORTED, value, NULL,
                          "a boolean, as draft 3 has it; drafts 4 and later take an array");
@@ -261,11 +264,11 @@ static void key_required(reading *x, kt__jnode *value) {
         x->node->required = read_names(x, value, &x->node->n_required);
 }
 
-static void key_dependent_required(reading *x, kt__jnode *value) {
+static void key_dependent_required(reading *x, kt__json_node *value) {
     if (!is_object(x, value)) return;
     kt__sdep *deps = kt__sreader_alloc(x->r, value->n, sizeof *deps);
     uint32_t n = x->node->n_dep_required = 0;
-    for (kt__jnode *kid = value->first; deps && kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = value->first; deps && kid && x->r->status == KT_OK; kid = kid->next) {
         deps[n].name = kt__sreader_name(x->r, kid->key, kid->key_len);
         deps[n].names = read_names(x, kid, &deps[n].n);
         n++;
@@ -274,11 +277,11 @@ static void key_dependent_required(reading *x, kt__jnode *value) {
     x->node->n_dep_required = n;
 }
 
-static void key_dependent_schemas(reading *x, kt__jnode *value) {
+static void key_dependent_schemas(reading *x, kt__json_node *value) {
     if (!is_object(x, value)) return;
     kt__sprop *deps = kt__sreader_alloc(x->r, value->n, sizeof *deps);
     uint32_t n = 0;
-    for (kt__jnode *kid = value->first; deps && kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = value->first; deps && kid && x->r->status == KT_OK; kid = kid->next) {
         deps[n].name = kt__sreader_name(x->r, kid->key, kid->key_len);
         read_schema(x, kid, &deps[n++].node);
     }
@@ -287,7 +290,7 @@ static void key_dependent_schemas(reading *x, kt__jnode *value) {
 }
 
 /* Of draft 7 and before: names, a name, or a schema for each. */
-static void key_dependencies(reading *x, kt__jnode *value) {
+static void key_dependencies(reading *x, kt__json_node *value) {
     if (!is_object(x, value)) return;
     kt__snode *n = x->node;
     kt__sdep *names = kt__sreader_alloc(x->r, value->n, sizeof *names);
@@ -298,9 +301,9 @@ static void key_dependencies(reading *x, kt__jnode *value) {
                          "together with dependentRequired or dependentSchemas");
         return;
     }
-    for (kt__jnode *kid = value->first; kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = value->first; kid && x->r->status == KT_OK; kid = kid->next) {
         uint32_t name = kt__sreader_name(x->r, kid->key, kid->key_len);
-        if (kid->type == KT__JT_ARRAY) {
+        if (kid->type == KT__JSON_ARRAY) {
             kt__sdep *dep = &names[n->n_dep_required++];
             dep->name = name;
             dep->names = read_names(x, kid, &dep->n);
@@ -313,94 +316,94 @@ static void key_dependencies(reading *x, kt__jnode *value) {
     n->dep_schemas = schemas;
 }
 
-static void key_items(reading *x, kt__jnode *value) {
-    if (value->type != KT__JT_ARRAY) {
+static void key_items(reading *x, kt__json_node *value) {
+    if (value->type != KT__JSON_ARRAY) {
         read_schema(x, value, &x->node->items);
         return;
     }
     read_schema_list(x, value, &x->node->prefix);
-    kt__jnode *more = kt__jdoc_member(x->json, "additionalItems", 15);
+    kt__json_node *more = kt__jdoc_member(x->json, "additionalItems", 15);
     if (more) read_schema(x, more, &x->node->items);
 }
 
-static void key_prefix_items(reading *x, kt__jnode *value) {
+static void key_prefix_items(reading *x, kt__json_node *value) {
     read_schema_list(x, value, &x->node->prefix);
 }
 
-static void key_contains(reading *x, kt__jnode *value) {
+static void key_contains(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->contains);
 }
 
-static void key_min_contains(reading *x, kt__jnode *value) {
+static void key_min_contains(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->min_contains);
 }
 
-static void key_max_contains(reading *x, kt__jnode *value) {
+static void key_max_contains(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->max_contains);
 }
 
-static void key_min_items(reading *x, kt__jnode *value) {
+static void key_min_items(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->min_items);
 }
 
-static void key_max_items(reading *x, kt__jnode *value) {
+static void key_max_items(reading *x, kt__json_node *value) {
     read_count(x, value, &x->node->max_items);
 }
 
-static void key_unique_items(reading *x, kt__jnode *value) {
+static void key_unique_items(reading *x, kt__json_node *value) {
     if (!is_draft4_flag(value)) wrong_value(x, value, "true or false");
-    x->node->unique = value->type == KT__JT_TRUE;
+    x->node->unique = value->type == KT__JSON_TRUE;
 }
 
-static void key_all_of(reading *x, kt__jnode *value) {
+static void key_all_of(reading *x, kt__json_node *value) {
     read_schema_list(x, value, &x->node->all_of);
 }
 
-static void key_any_of(reading *x, kt__jnode *value) {
+static void key_any_of(reading *x, kt__json_node *value) {
     read_schema_list(x, value, &x->node->any_of);
 }
 
-static void key_one_of(reading *x, kt__jnode *value) {
+static void key_one_of(reading *x, kt__json_node *value) {
     read_schema_list(x, value, &x->node->one_of);
 }
 
-static void key_not(reading *x, kt__jnode *value) {
+static void key_not(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->not_);
 }
 
-static void key_if(reading *x, kt__jnode *value) {
+static void key_if(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->if_);
 }
 
-static void key_then(reading *x, kt__jnode *value) {
+static void key_then(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->then_);
 }
 
-static void key_else(reading *x, kt__jnode *value) {
+static void key_else(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->else_);
 }
 
-static void key_ref(reading *x, kt__jnode *value) {
-    kt__jnode *to = kt__sreader_resolve(x->r, x->json, value->key, value);
+static void key_ref(reading *x, kt__json_node *value) {
+    kt__json_node *to = kt__sreader_resolve(x->r, x->json, value->key, value);
     if (to) read_schema(x, to, &x->node->ref);
 }
 
-static void key_unevaluated_properties(reading *x, kt__jnode *value) {
+static void key_unevaluated_properties(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->uneval_props);
 }
 
-static void key_unevaluated_items(reading *x, kt__jnode *value) {
+static void key_unevaluated_items(reading *x, kt__json_node *value) {
     read_schema(x, value, &x->node->uneval_items);
 }
 
-static void key_content_schema(reading *x, kt__jnode *value) {
+static void key_content_schema(reading *x, kt__json_node *value) {
     (void)value;
     kt__sreader_note(x->r, x->json, "contentSchema", "annotation: not enforced");
 }
 
 typedef struct keyword {
     const char *name;
-    void (*read)(reading *x, kt__jnode *value);
+    void (*read)(reading *x, kt__json_node *value);
     int since; /* draft; a schema that names an earlier one does not mean it */
 } keyword;
 
@@ -410,7 +413,7 @@ static const keyword keywords[] = {
 #undef X
 };
 
-static const keyword *keyword_named(const kt__jnode *member) {
+static const keyword *keyword_named(const kt__json_node *member) {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
         const char *name = keywords[i].name;
         if (strlen(name) == member->key_len && memcmp(name, member->key, member->key_len) == 0)
@@ -422,13 +425,13 @@ static const keyword *keyword_named(const kt__jnode *member) {
 /* ---- nodes ---- */
 
 /* Up to draft 7 nothing else counts besides $ref. */
-static bool ref_hides(const kt__sreader *r, const kt__jnode *json) {
+static bool ref_hides(const kt__sreader *r, const kt__json_node *json) {
     return r->draft > 0 && r->draft <= 7 && kt__jdoc_member(json, "$ref", 4);
 }
 
 static void read_keywords(reading *x) {
     bool hides = ref_hides(x->r, x->json);
-    for (kt__jnode *kid = x->json->first; kid && x->r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = x->json->first; kid && x->r->status == KT_OK; kid = kid->next) {
         const keyword *k = keyword_named(kid);
         if (!k) continue;
         if (hides && strcmp(k->name, "$ref") != 0)
@@ -444,21 +447,21 @@ static void read_node(kt__sreader *r, kt__snode_id id) {
     kt__snode node = r->s->nodes[id];
     if (!node.json) return; /* a constant's */
     reading x = {r, node.json, &node};
-    if (node.json->type == KT__JT_FALSE) node.never = true;
-    if (node.json->type == KT__JT_OBJECT) read_keywords(&x);
+    if (node.json->type == KT__JSON_FALSE) node.never = true;
+    if (node.json->type == KT__JSON_OBJECT) read_keywords(&x);
     r->s->nodes[id] = node;
 }
 
 /* ---- the whole ---- */
 
-static int draft_of(const kt__jnode *root) {
+static int draft_of(const kt__json_node *root) {
     static const struct {
         const char *in;
         int draft;
     } drafts[] = {{"draft-03", 3}, {"draft-04", 4},   {"draft-06", 6},
                   {"draft-07", 7}, {"2019-09", 2019}, {"2020-12", 2020}};
-    const kt__jnode *uri = kt__jdoc_member(root, "$schema", 7);
-    if (!uri || uri->type != KT__JT_STRING || !memmem(uri->s, uri->n, "json-schema.org", 15))
+    const kt__json_node *uri = kt__jdoc_member(root, "$schema", 7);
+    if (!uri || uri->type != KT__JSON_STRING || !memmem(uri->s, uri->n, "json-schema.org", 15))
         return 0;
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++)
         if (memmem(uri->s, uri->n, drafts[i].in, strlen(drafts[i].in))) return drafts[i].draft;
@@ -494,7 +497,7 @@ static kt_status read_all(kt__sreader *r) {
     if (r->draft == 3)
         return kt__sreader_fail(r, KT_E_UNSUPPORTED, r->root, "$schema", "draft 3 is not read");
     if (kt__sreader_find_resources(r) != KT_OK) return r->status;
-    if (r->root->type > KT__JT_TRUE && r->root->type != KT__JT_OBJECT)
+    if (r->root->type > KT__JSON_TRUE && r->root->type != KT__JSON_OBJECT)
         return kt__sreader_fail(r, KT_E_FORMAT, r->root, NULL, "expected a schema");
     (void)kt__sreader_node(r, r->root);
     for (r->next = 1; r->next < r->s->n_nodes && r->status == KT_OK; r->next++) {

@@ -32,7 +32,7 @@ enum { ALL_TYPES = (1 << KT__V_N) - 1 };
 
 /* ---- failing and noting ---- */
 
-kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__jnode *node,
+kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__json_node *node,
                            const char *keyword, const char *fmt, ...) {
     va_list args;
     if (r->status != KT_OK) return r->status;
@@ -58,7 +58,7 @@ void *kt__sreader_alloc(kt__sreader *r, size_t count, size_t size) {
     return p;
 }
 
-void kt__sreader_note(kt__sreader *r, const kt__jnode *node, const char *keyword,
+void kt__sreader_note(kt__sreader *r, const kt__json_node *node, const char *keyword,
                       const char *what) {
     char pointer[512];
     kt__jdoc_pointer(node, pointer, sizeof pointer);
@@ -113,7 +113,7 @@ uint32_t kt__sreader_name(kt__sreader *r, const char *text, size_t len) {
     return s->n_names++;
 }
 
-kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__jnode *json) {
+kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__json_node *json) {
     kt__schema *s = r->s;
     if (s->n_nodes == KT__SCHEMA_MAX_NODES) {
         kt__sreader_fail(r, KT_E_LIMIT, r->root, NULL, "more than %d subschemas",
@@ -141,7 +141,7 @@ kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__jnode *json) {
     return s->n_nodes++;
 }
 
-kt__snode_id kt__sreader_node(kt__sreader *r, kt__jnode *json) {
+kt__snode_id kt__sreader_node(kt__sreader *r, kt__json_node *json) {
     if (r->status != KT_OK) return 0;
     if (!json->schema) json->schema = kt__sreader_new_node(r, json);
     return json->schema;

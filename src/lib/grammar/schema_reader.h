@@ -13,13 +13,13 @@ enum { KT__SCHEMA_MAX_RESOURCES = 4096 };
 /* A subschema with an identifier of its own. */
 typedef struct kt__sresource {
     const char *uri;
-    kt__jnode *root;
+    kt__json_node *root;
 } kt__sresource;
 
 typedef struct kt__sreader {
     kt__schema *s;
     kt__terms *t;
-    kt__jnode *root;
+    kt__json_node *root;
     int draft; /* 4, 6, 7, 2019, 2020; 0: not said */
     kt__sresource *resources;
     uint32_t n_resources;
@@ -31,26 +31,27 @@ typedef struct kt__sreader {
 } kt__sreader;
 
 /* keyword may be NULL: node itself is the place. */
-kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__jnode *node,
+kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__json_node *node,
                            const char *keyword, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void *kt__sreader_alloc(kt__sreader *r, size_t count, size_t size); /* zeroed; NULL: failed */
-void kt__sreader_note(kt__sreader *r, const kt__jnode *node, const char *keyword, const char *what);
+void kt__sreader_note(kt__sreader *r, const kt__json_node *node, const char *keyword,
+                      const char *what);
 /* The node of a subschema, to be read later; 0: failed. */
-kt__snode_id kt__sreader_node(kt__sreader *r, kt__jnode *json);
-kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__jnode *json);
+kt__snode_id kt__sreader_node(kt__sreader *r, kt__json_node *json);
+kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__json_node *json);
 uint32_t kt__sreader_name(kt__sreader *r, const char *s, size_t len);
 bool kt__sreader_grow_names(kt__sreader *r); /* room for more names, or for the first */
 
 /* schema_ref.c */
 kt_status kt__sreader_find_resources(kt__sreader *r);
 /* The subschema that a reference in `node` names, or NULL (failed). */
-kt__jnode *kt__sreader_resolve(kt__sreader *r, kt__jnode *node, const char *keyword,
-                               const kt__jnode *ref);
+kt__json_node *kt__sreader_resolve(kt__sreader *r, kt__json_node *node, const char *keyword,
+                                   const kt__json_node *ref);
 
 /* schema_values.c: enum and const */
-kt__svalues *kt__sreader_values(kt__sreader *r, kt__jnode *const *values, size_t n);
-uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *keyword,
+kt__svalues *kt__sreader_values(kt__sreader *r, kt__json_node *const *values, size_t n);
+uint32_t kt__sreader_number(kt__sreader *r, const kt__json_node *json, const char *keyword,
                             kt__num_op op);
 
 /* schema_uneval.c: after all nodes were read */

@@ -77,22 +77,23 @@ static const char *id_keyword(const kt__sreader *r) {
     return r->draft == 4 ? "id" : "$id";
 }
 
-static const kt__jnode *own_id(const kt__sreader *r, const kt__jnode *node) {
+static const kt__json_node *own_id(const kt__sreader *r, const kt__json_node *node) {
     const char *name = id_keyword(r);
-    if (node->type != KT__JT_OBJECT) return NULL;
+    if (node->type != KT__JSON_OBJECT) return NULL;
     if (r->draft > 0 && r->draft <= 7 && kt__jdoc_member(node, "$ref", 4)) return NULL;
-    const kt__jnode *id = kt__jdoc_member(node, name, strlen(name));
-    return id && id->type == KT__JT_STRING && id->n > 0 && id->s[0] != '#' ? id : NULL;
+    const kt__json_node *id = kt__jdoc_member(node, name, strlen(name));
+    return id && id->type == KT__JSON_STRING && id->n > 0 && id->s[0] != '#' ? id : NULL;
 }
 
-static const kt__sresource *resource_of(const kt__sreader *r, const kt__jnode *node) {
+static const kt__sresource *resource_of(const kt__sreader *r, const kt__json_node *node) {
     for (; node; node = node->parent)
         for (uint32_t i = r->n_resources; i-- > 0;)
             if (r->resources[i].root == node) return &r->resources[i];
     return &r->resources[0];
 }
 
-static void add_resource(kt__sreader *r, kt__jnode *node, const char *base, const kt__jnode *id) {
+static void add_resource(kt__sreader *r, kt__json_node *node, const char *base,
+                         const kt__json_node *id) {
     char uri[MAX_URI];
     if (r->n_resources == KT__SCHEMA_MAX_RESOURCES) {
         kt__sreader_fail(r, KT_E_LIMIT, node, NULL, "more than %d identifiers",
@@ -105,7 +106,7 @@ static void add_resource(kt__sreader *r, kt__jnode *node, const char *base, cons
 }
 
 /* Where subschemas are: S one, L a list of them, M members of an object; I one or a list. */
-static char subschema_kind(const kt__jnode *member) {
+static char subschema_kind(const kt__json_node *member) {
     static const char *const names[] = {"S additionalProperties",
                                         "S additionalItems",
                                         "S contains",
@@ -134,26 +135,27 @@ static char subschema_kind(const kt__jnode *member) {
     return '\0';
 }
 
-static void walk_schemas(kt__sreader *r, kt__jnode *node, const char *base);
+static void walk_schemas(kt__sreader *r, kt__json_node *node, const char *base);
 
-static void walk_kids(kt__sreader *r, kt__jnode *node, const char *base) {
-    for (kt__jnode *kid = node->first; kid && r->status == KT_OK; kid = kid->next)
+static void walk_kids(kt__sreader *r, kt__json_node *node, const char *base) {
+    for (kt__json_node *kid = node->first; kid && r->status == KT_OK; kid = kid->next)
         walk_schemas(r, kid, base);
 }
 
 /* The document's depth bounds the recursion. */
-static void walk_schemas(kt__sreader *r, kt__jnode *node, const char *base) {
-    if (node->type != KT__JT_OBJECT) return;
-    const kt__jnode *id = own_id(r, node);
+static void walk_schemas(kt__sreader *r, kt__json_node *node, const char *base) {
+    if (node->type != KT__JSON_OBJECT) return;
+    const kt__json_node *id = own_id(r, node);
     if (id && node != r->root) {
         add_resource(r, node, base, id);
         base = r->resources[r->n_resources - 1].uri;
     }
-    for (kt__jnode *kid = node->first; kid && r->status == KT_OK; kid = kid->next) {
+    for (kt__json_node *kid = node->first; kid && r->status == KT_OK; kid = kid->next) {
         char kind = subschema_kind(kid);
-        if (kind == 'S' || (kind == 'I' && kid->type == KT__JT_OBJECT)) walk_schemas(r, kid, base);
-        if ((kind == 'L' || kind == 'I') && kid->type == KT__JT_ARRAY) walk_kids(r, kid, base);
-        if (kind == 'M' && kid->type == KT__JT_OBJECT) walk_kids(r, kid, base);
+        if (kind == 'S' || (kind == 'I' && kid->type == KT__JSON_OBJECT))
+            walk_schemas(r, kid, base);
+        if ((kind == 'L' || kind == 'I') && kid->type == KT__JSON_ARRAY) walk_kids(r, kid, base);
+        if (kind == 'M' && kid->type == KT__JSON_OBJECT) walk_kids(r, kid, base);
     }
 }
 
@@ -176,34 +178,34 @@ typedef struct anchor_search {
     const char *name;
     size_t len;
     bool dynamic; /* of $dynamicAnchor, in every resource */
-    kt__jnode *found;
+    kt__json_node *found;
     uint32_t n_found;
 } anchor_search;
 
-static bool has_anchor(const anchor_search *a, const kt__jnode *node, const char *keyword) {
-    const kt__jnode *value = kt__jdoc_member(node, keyword, strlen(keyword));
-    return value && value->type == KT__JT_STRING && value->n == a->len &&
+static bool has_anchor(const anchor_search *a, const kt__json_node *node, const char *keyword) {
+    const kt__json_node *value = kt__jdoc_member(node, keyword, strlen(keyword));
+    return value && value->type == KT__JSON_STRING && value->n == a->len &&
            memcmp(value->s, a->name, a->len) == 0;
 }
 
-static bool has_hash_id(const anchor_search *a, const kt__jnode *node) {
+static bool has_hash_id(const anchor_search *a, const kt__json_node *node) {
     const char *name = id_keyword(a->r);
-    const kt__jnode *id = kt__jdoc_member(node, name, strlen(name));
-    return a->r->draft <= 7 && id && id->type == KT__JT_STRING && id->n == a->len + 1 &&
+    const kt__json_node *id = kt__jdoc_member(node, name, strlen(name));
+    return a->r->draft <= 7 && id && id->type == KT__JSON_STRING && id->n == a->len + 1 &&
            id->s[0] == '#' && memcmp(id->s + 1, a->name, a->len) == 0;
 }
 
-static void search_anchor(anchor_search *a, kt__jnode *node, const kt__jnode *top) {
+static void search_anchor(anchor_search *a, kt__json_node *node, const kt__json_node *top) {
     if (node != top && !a->dynamic && own_id(a->r, node)) return; /* another resource */
     bool here = has_anchor(a, node, "$dynamicAnchor");
     if (!a->dynamic)
         here = here || has_anchor(a, node, "$anchor") || (node != top && has_hash_id(a, node));
-    if (here && node->type == KT__JT_OBJECT) {
+    if (here && node->type == KT__JSON_OBJECT) {
         if (!a->found) a->found = node;
         a->n_found++;
     }
-    for (kt__jnode *kid = node->first; kid; kid = kid->next) {
-        bool data = kid->key && node->type == KT__JT_OBJECT &&
+    for (kt__json_node *kid = node->first; kid; kid = kid->next) {
+        bool data = kid->key && node->type == KT__JSON_OBJECT &&
                     (strcmp(kid->key, "enum") == 0 || strcmp(kid->key, "const") == 0);
         if (!data) search_anchor(a, kid, top);
     }
@@ -211,9 +213,9 @@ static void search_anchor(anchor_search *a, kt__jnode *node, const kt__jnode *to
 
 /* ---- references ---- */
 
-static kt__jnode *at_fragment(kt__sreader *r, kt__jnode *node, const char *keyword,
-                              const kt__sresource *to, const char *fragment, size_t len) {
-    kt__jnode *found = NULL;
+static kt__json_node *at_fragment(kt__sreader *r, kt__json_node *node, const char *keyword,
+                                  const kt__sresource *to, const char *fragment, size_t len) {
+    kt__json_node *found = NULL;
     if (len == 0) {
         found = to->root;
     } else if (fragment[0] == '/') {
@@ -227,8 +229,8 @@ static kt__jnode *at_fragment(kt__sreader *r, kt__jnode *node, const char *keywo
     return found;
 }
 
-static kt__jnode *resolve_ref(kt__sreader *r, kt__jnode *node, const char *keyword,
-                              const kt__jnode *ref) {
+static kt__json_node *resolve_ref(kt__sreader *r, kt__json_node *node, const char *keyword,
+                                  const kt__json_node *ref) {
     char uri[MAX_URI];
     const kt__sresource *own = resource_of(r, node), *to = NULL;
     const char *hash = memchr(ref->s, '#', ref->n);
@@ -246,12 +248,13 @@ static kt__jnode *resolve_ref(kt__sreader *r, kt__jnode *node, const char *keywo
 }
 
 /* A dynamic reference is a plain one where only one place can be meant. */
-static bool is_static(kt__sreader *r, kt__jnode *node, const kt__jnode *ref, const kt__jnode *to) {
+static bool is_static(kt__sreader *r, kt__json_node *node, const kt__json_node *ref,
+                      const kt__json_node *to) {
     (void)node;
-    const kt__jnode *anchor = kt__jdoc_member(to, "$dynamicAnchor", 14);
+    const kt__json_node *anchor = kt__jdoc_member(to, "$dynamicAnchor", 14);
     const char *hash = memchr(ref->s, '#', ref->n);
     size_t len = hash ? ref->n - (size_t)(hash - ref->s) - 1 : 0;
-    if (!anchor || anchor->type != KT__JT_STRING || !hash || len != anchor->n ||
+    if (!anchor || anchor->type != KT__JSON_STRING || !hash || len != anchor->n ||
         memcmp(hash + 1, anchor->s, len) != 0)
         return true; /* to a plain anchor or a pointer */
     anchor_search a = {r, anchor->s, anchor->n, true, NULL, 0};
@@ -259,21 +262,21 @@ static bool is_static(kt__sreader *r, kt__jnode *node, const kt__jnode *ref, con
     return a.n_found == 1;
 }
 
-static bool has_recursive_anchor(const kt__jnode *node) {
-    const kt__jnode *flag = kt__jdoc_member(node, "$recursiveAnchor", 16);
-    if (flag && flag->type == KT__JT_TRUE && node->parent) return true;
-    for (const kt__jnode *kid = node->first; kid; kid = kid->next)
+static bool has_recursive_anchor(const kt__json_node *node) {
+    const kt__json_node *flag = kt__jdoc_member(node, "$recursiveAnchor", 16);
+    if (flag && flag->type == KT__JSON_TRUE && node->parent) return true;
+    for (const kt__json_node *kid = node->first; kid; kid = kid->next)
         if (has_recursive_anchor(kid)) return true;
     return false;
 }
 
-kt__jnode *kt__sreader_resolve(kt__sreader *r, kt__jnode *node, const char *keyword,
-                               const kt__jnode *ref) {
-    if (ref->type != KT__JT_STRING) {
+kt__json_node *kt__sreader_resolve(kt__sreader *r, kt__json_node *node, const char *keyword,
+                                   const kt__json_node *ref) {
+    if (ref->type != KT__JSON_STRING) {
         kt__sreader_fail(r, KT_E_FORMAT, node, keyword, "expected a string");
         return NULL;
     }
-    kt__jnode *to = resolve_ref(r, node, keyword, ref);
+    kt__json_node *to = resolve_ref(r, node, keyword, ref);
     bool dynamic = to && strcmp(keyword, "$dynamicRef") == 0 && !is_static(r, node, ref, to);
     bool recursive = to && strcmp(keyword, "$recursiveRef") == 0 && has_recursive_anchor(r->root);
     if (dynamic || recursive) {
