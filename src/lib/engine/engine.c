@@ -44,7 +44,6 @@ static void share_kv(kt_engine *engine) {
 }
 
 static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
-    kt_status status;
     const kt_model *model = engine->model;
     const kt_engine_params *p = &engine->params;
     const kt__hparams *hp = &model->net->hp;
@@ -57,44 +56,42 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     kt__kv_room room = kt__plan_kv_room(&shape, p);
     room.n_states = plan->n_states;
     room.n_local = plan->n_local;
-    KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
+    KT__STEP(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
     share_kv(engine);
     if (engine->divided) kt__kv_set_copied(engine->kv, kt__batch_tell_copy, engine);
     fwd.device_kv = engine->gpu_kv;
-    KT__TRY(
+    KT__STEP(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     kt__fwd_params step = kt__plan_step_fwd(model, p);
     step.split = fwd.split;
     step.device_kv = engine->gpu_kv;
     engine->step_rows = step.n_tok_max;
-    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
-                           &engine->step_fwd, err));
-    KT__TRY(kt__speculator_create(engine, &engine->speculator, err));
-    KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
+    KT__STEP(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
+                            &engine->step_fwd, err));
+    KT__STEP(kt__speculator_create(engine, &engine->speculator, err));
+    KT__STEP(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
     engine->masked = kt__calloc((size_t)hp->n_vocab, sizeof *engine->masked);
     if (!engine->masked) {
-        status = kt__fail_nomem(err, "masked logits", 0);
-        goto out;
+        return kt__fail_nomem(err, "masked logits", 0);
     }
-    KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
-    KT__TRY(kt__scope_create(&engine->scope, err));
+    KT__STEP(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
+    KT__STEP(kt__scope_create(&engine->scope, err));
     kt__constraints_budget budget = {.most = plan->constraint_bytes,
                                      .planned = plan->constraints_planned,
                                      .ctx = model->ctx->mem_given ? model->ctx : NULL};
-    KT__TRY(kt__constraints_create(&budget, &engine->constraints, err));
+    KT__STEP(kt__constraints_create(&budget, &engine->constraints, err));
     if (model->vision) {
-        KT__TRY(kt__seer_create(model->vision, model->ctx->pool, model->ctx->kernels,
-                                model->params.exact, &engine->seer, err));
-        KT__TRY(kt__views_create(model->vision, model->vision_id, &engine->views, err));
+        KT__STEP(kt__seer_create(model->vision, model->ctx->pool, model->ctx->kernels,
+                                 model->params.exact, &engine->seer, err));
+        KT__STEP(kt__views_create(model->vision, model->vision_id, &engine->views, err));
     }
-    KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
-    KT__TRY(kt__runner_create(engine, &engine->runner, err));
+    KT__STEP(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
+    KT__STEP(kt__runner_create(engine, &engine->runner, err));
     kt__sched_params sched = sched_params(engine, plan);
-    KT__TRY(kt__sched_create(&sched, kt__runner_ops(), engine->runner, &engine->sched, err));
+    KT__STEP(kt__sched_create(&sched, kt__runner_ops(), engine->runner, &engine->sched, err));
     kt__service_publish(engine);
-out:
-    return status;
+    return KT_OK;
 }
 
 static kt_status engine_create(kt_model *model, kt_engine **out, kt_error *err) {
