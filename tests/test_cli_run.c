@@ -213,7 +213,7 @@ static void test_words_of_other_programs(void **state) {
         "run --temp 0 -q '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
         "run --temp 0 -q -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
         "run --temp 0 -q -p 'Hello\\nthere' -e",
-        "run --temp 0 -q -ngl 99 -fa on --jinja --no-warmup -p 'Hello\nthere'",
+        "run --temp 0 -q -ngl 0 -fa on --jinja --no-warmup -p 'Hello\nthere'",
         "run --temp 0 -q -fa auto -p 'Hello\nthere'",
         "run --temp 0 -q -p 'Hello\nthere' -fa",
         "run --threads 10 --threads-batch 16 --batch-size 2048 --ubatch-size 512 -fa -C 0xFFFF "
@@ -226,8 +226,12 @@ static void test_words_of_other_programs(void **state) {
         assert_string_equal(strstr(p.err, "kentang:") ? p.err : "", "");
         cli_free(&p);
     }
-    process p = run_ok("run -n 1 -ngl 99 --jinja -p x", NULL);
-    assert_non_null(strstr(p.err, "without effect here: -ngl --jinja\n"));
+    process p = run_ok("run -n 1 -nkvo --jinja -p x", NULL);
+    assert_non_null(strstr(p.err, "without effect here: -nkvo --jinja\n"));
+    cli_free(&p);
+    /* where no graphics processor can be used the answer is the same, and a line says so */
+    p = run_ok("run --temp 0 -q -ngl 99 --device none -p 'Hello\nthere'", NULL);
+    assert_string_equal(p.out, first.out);
     cli_free(&p);
     cli_free(&first);
     cli_expect_error("serve --timeout eight", 2,

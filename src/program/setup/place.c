@@ -84,7 +84,9 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     p.blas = kt__place_uses_blas(c);
     p.blas_library = p.blas && strcmp(c->blas, "on") != 0 ? c->blas : NULL;
     p.exact = c->exact;
-    p.n_gpu_layers = (int32_t)c->gpu_layers;
+    /* --device none is llama.cpp's way to say it */
+    bool none = c->device && !strcmp(c->device, "none");
+    p.n_gpu_layers = none ? 0 : (int32_t)c->gpu_layers;
     p.device = c->device && *c->device ? c->device : NULL;
     p.device_test = p.n_gpu_layers ? device_test_file() : NULL;
     p.plain_attention = c->flash_attn && !strcmp(c->flash_attn, "off");
