@@ -58,9 +58,6 @@ int kt__threads_default(const kt__topology *topology, const kt__limits *limits, 
  * leave. */
 uint64_t kt__mem_budget_default(const kt__limits *limits);
 
-/* Bytes that are free here: of the machine, or of a cgroup's limit what is left, if that is less. */
-uint64_t kt__limits_left(const kt__limits *limits);
-
 /* The contract's floating-point environment (MXCSR, FPCR): round to nearest, no flush-to-zero,
  * exceptions masked. enter returns the previous state for leave. */
 uint32_t kt__fpenv_enter(void);

@@ -307,10 +307,3 @@ void kt__cgroup_walk(const char *root, const char *controller, kt__cgroup_level 
     }
     kt__text_close(&text);
 }
-
-uint64_t kt__limits_left(const kt__limits *l) {
-    uint64_t left = l->mem_cgroup_bytes > l->mem_cgroup_used_bytes
-                        ? l->mem_cgroup_bytes - l->mem_cgroup_used_bytes
-                        : 0;
-    return l->mem_cgroup_bytes && left < l->mem_available_bytes ? left : l->mem_available_bytes;
-}

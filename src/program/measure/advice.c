@@ -97,16 +97,16 @@ static double measure_read_shortly(const kt__limits *limits) {
 void kt__advice_machine(uint64_t *memory, double *read_bytes_per_s) {
     kt__limits limits;
     kt__limits_read(&limits);
-    *memory = kt__limits_left(&limits);
+    *memory = kt__mem_budget_default(&limits);
     *read_bytes_per_s = measure_read_shortly(&limits);
 }
 
 kt_status kt__advise_here(const char *model, kt__advice *out, kt_error *err) {
     kt__limits limits;
     kt__limits_read(&limits);
-    kt_status status = kt__advise(model, kt__limits_left(&limits), 0.0, out, err);
+    kt_status status = kt__advise(model, kt__mem_budget_default(&limits), 0.0, out, err);
     if (status != KT_OK) return status; /* and nothing is measured */
-    return kt__advise(model, kt__limits_left(&limits), measure_read_shortly(&limits), out, err);
+    return kt__advise(model, kt__mem_budget_default(&limits), measure_read_shortly(&limits), out, err);
 }
 
 json_t *kt__advice_json(const kt__advice *a) {

@@ -497,7 +497,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
     if (status == KT_OK && opts.model) look_at_pages(&r, opts.model);
     if (status == KT_OK && opts.model) {
-        uint64_t memory = kt__limits_left(&r.limits);
+        uint64_t memory = kt__mem_budget_default(&r.limits);
         r.advised = true;
         status = kt__advise(opts.model, memory, r.read_all, &r.advice, &err);
     }

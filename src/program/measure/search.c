@@ -87,12 +87,8 @@ static void print_hit(const search_opts *o, const kt__hub_hit *hit, const kt__hu
 
 static kt_status look_at_hit(const search_opts *o, const kt__access *access, const kt__hub_hit *hit,
                              const search_machine *m, int *n_shown, kt_error *err) {
-    kt__offer offer;
     kt__hub_suited s;
-    kt_status status = kt__hub_files(access, hit->repo, &offer, err);
-    if (status == KT_OK) kt__hub_suit(&offer, m->memory, &s);
-    kt__offer_free(&offer);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__hub_suit(access, hit->repo, m->memory, &s, err));
     if (!s.tag || (!s.fits && !o->all)) return KT_OK;
     if (!*n_shown && !o->json) print_head();
     ++*n_shown;

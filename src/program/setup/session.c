@@ -13,6 +13,7 @@
 #include "setup/command_model.h"
 #include "setup/config_set.h"
 #include "setup/model_file.h"
+#include "setup/thinking.h"
 #include "setup/tuned.h"
 #include "term/safe_text.h"
 #include "term/terminal.h"
@@ -48,29 +49,14 @@ kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
 
 /* ---- what the options say of every request ---- */
 
-static void switch_thinking(json_t *vars, bool on) {
-    json_object_set_new(vars, "enable_thinking", json_boolean(on));
-    json_object_set_new(vars, "thinking", json_boolean(on));
-}
-
-/* By the names of Qwen's and GLM's templates, of DeepSeek's and of gpt-oss's. */
 static kt_status add_effort(json_t *vars, const char *effort, kt_error *err) {
-    static const char *const levels[] = {"minimal", "low", "medium", "high", "xhigh", "max"};
-    bool off = effort && !strcmp(effort, "none");
-    size_t i = 0;
+    bool known;
     if (!effort || !strcmp(effort, "default")) return KT_OK;
-    while (i < KT__COUNT(levels) && strcmp(levels[i], effort) != 0) i++;
-    if (i == KT__COUNT(levels) && !off)
-        return kt__fail(err, KT_E_ARG,
-                        "--reasoning-effort %.40s: expected none, minimal, low, medium or high",
-                        effort);
-    switch_thinking(vars, !off);
-    if (!off)
-        json_object_set_new(vars, "reasoning_effort",
-                            json_string(levels[i < 2   ? 1
-                                               : i > 3 ? 3
-                                                       : i]));
-    return KT_OK;
+    KT__STEP(kt__thinking_effort(vars, effort, &known, err));
+    if (known) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "--reasoning-effort %.40s: expected none, minimal, low, medium or high",
+                    effort);
 }
 
 static kt_status add_kwargs(json_t *vars, const char *text, kt_error *err) {
@@ -86,9 +72,10 @@ static kt_status take_thinking(const kt__session_opts *opts, kt__session *s, kt_
     const char *word = opts->config->reasoning;
     kt_status status;
     s->shift_context = opts->config->context_shift;
-    if (word && strcmp(word, "auto") != 0) switch_thinking(vars, !strcmp(word, "on"));
+    if (word && strcmp(word, "auto") != 0)
+        KT__TRY(kt__thinking_switch(vars, !strcmp(word, "on"), err));
     KT__TRY(add_effort(vars, opts->effort, err));
-    if (opts->has_budget && opts->budget == 0) switch_thinking(vars, false);
+    if (opts->has_budget && opts->budget == 0) KT__TRY(kt__thinking_switch(vars, false, err));
     if (opts->has_budget && opts->budget >= 0) s->budget = opts->budget ? opts->budget : -1;
     KT__TRY(add_kwargs(vars, opts->template_kwargs, err));
     if (json_object_size(vars)) s->template_vars = json_dumps(vars, JSON_COMPACT);

@@ -515,7 +515,8 @@ out:
     return status;
 }
 
-kt_status kt__hub_files(const kt__access *access, const char *repo, kt__offer *out, kt_error *err) {
+static kt_status find_files(const kt__access *access, const char *repo, kt__offer *out,
+                            kt_error *err) {
     const char *const parts[] = {"/api/models/", repo, "/tree/main?recursive=true", NULL};
     kt__buf url, text;
     kt_status status;
@@ -535,7 +536,7 @@ out:
 uint64_t kt__hub_memory_left(void) {
     kt__limits limits;
     kt__limits_read(&limits);
-    return kt__limits_left(&limits);
+    return kt__mem_budget_default(&limits);
 }
 
 /* Weights, and something for keys, values and buffers. */
@@ -559,7 +560,7 @@ static bool size_of_choice(const kt__offer *offer, const char **names, bool *cho
     return true;
 }
 
-void kt__hub_suit(const kt__offer *offer, uint64_t memory, kt__hub_suited *out) {
+static void find_suited(const kt__offer *offer, uint64_t memory, kt__hub_suited *out) {
     static const char *const tags[] = {"q4_k_m", "q4_k_s", "iq4_xs", "q4_0",
                                        "q3_k_m", "q2_k",   "q8_0"};
     const char **names = kt__calloc(offer->n + 1, sizeof *names);
@@ -574,4 +575,14 @@ void kt__hub_suit(const kt__offer *offer, uint64_t memory, kt__hub_suited *out) 
     }
     kt__free(names);
     kt__free(chosen);
+}
+
+kt_status kt__hub_suit(const kt__access *access, const char *repo, uint64_t memory,
+                       kt__hub_suited *out, kt_error *err) {
+    kt__offer offer;
+    *out = (kt__hub_suited){0};
+    kt_status status = find_files(access, repo, &offer, err);
+    if (status == KT_OK) find_suited(&offer, memory, out);
+    kt__offer_free(&offer);
+    return status;
 }

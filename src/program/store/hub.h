@@ -99,9 +99,6 @@ enum { KT__HUB_HITS_MAX = 100 };
 /* Repositories with GGUF files, those that are fetched most first: at most `most` into hits. */
 kt_status kt__hub_search(const kt__access *access, const char *words, size_t most,
                          kt__hub_hit *hits, size_t *n, kt_error *err) KT_CHECKED;
-/* All files of one, with their sizes; kt__offer_free, also after failure. */
-kt_status kt__hub_files(const kt__access *access, const char *repo, kt__offer *out,
-                        kt_error *err) KT_CHECKED;
 
 /* The files of one repository that suit a machine best: the Q4_K_M, or where that does not fit a smaller one. */
 typedef struct kt__hub_suited {
@@ -111,7 +108,9 @@ typedef struct kt__hub_suited {
     bool fits, sees; /* sees: an mmproj file is among them */
 } kt__hub_suited;
 uint64_t kt__hub_memory_left(void); /* that is free here for a model */
-void kt__hub_suit(const kt__offer *offer, uint64_t memory, kt__hub_suited *out);
+/* Asks the hub for the repository's files, and says which suit so much memory. */
+kt_status kt__hub_suit(const kt__access *access, const char *repo, uint64_t memory,
+                       kt__hub_suited *out, kt_error *err) KT_CHECKED;
 
 /* What the hub answered: [{"id": "OWNER/REPO", "downloads": N}]. */
 kt_status kt__hub_read_hits(const char *text, size_t len, const char *url, size_t most,

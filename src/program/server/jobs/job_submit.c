@@ -377,14 +377,21 @@ static kt_status apply_made(kt__job *job, kt__served *served, kt_request_params 
 
 /* ---- what the configuration says where the request does not ---- */
 
-/* Whether the body says what form its answer has. */
+/* The members that say what form an answer has. */
+static const char *const form_names[] = {"response_format", "json_schema",  "grammar",
+                                         "regex",           "choice",       "structured_outputs",
+                                         "guided_json",     "guided_regex", "guided_grammar",
+                                         "guided_choice",   "tools",        "functions"};
+
+static bool is_form(const char *name) {
+    for (size_t i = 0; i < sizeof form_names / sizeof *form_names; i++)
+        if (!strcmp(name, form_names[i])) return true;
+    return false;
+}
+
 static bool has_form(const json_t *body) {
-    static const char *const names[] = {"response_format", "json_schema",  "grammar",
-                                        "regex",           "choice",       "structured_outputs",
-                                        "guided_json",     "guided_regex", "guided_grammar",
-                                        "guided_choice",   "tools",        "functions"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *v = json_object_get(body, names[i]);
+    for (size_t i = 0; i < sizeof form_names / sizeof *form_names; i++) {
+        const json_t *v = json_object_get(body, form_names[i]);
         bool empty = !v || json_is_null(v) || (json_is_array(v) && !json_array_size(v));
         if (!empty) return true;
     }
@@ -398,9 +405,7 @@ static kt_status add_defaults(kt__job *job, const char *text, kt_error *err) {
     bool formed = defaults && has_form(body), whole = true;
     const char *key;
     json_object_foreach(defaults, key, v) {
-        json_t *one = json_pack("{s:O}", key, v);
-        bool skip = kt__wire_has_field(body, key) || (formed && has_form(one));
-        json_decref(one);
+        bool skip = kt__wire_has_field(body, key) || (formed && is_form(key));
         if (!skip) whole = json_object_set(body, key, v) == 0 && whole;
     }
     json_decref(defaults);

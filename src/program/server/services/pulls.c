@@ -249,13 +249,10 @@ kt_status kt__pulls_search(const kt__config *config, kt__models *models, const c
     KT__TRY(kt__hub_search(&access, words, MOST, hits, &n, err));
     (void)kt__buf_puts(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < n; i++) {
-        kt__offer offer;
-        kt__hub_suited s = {0};
+        kt__hub_suited s;
         kt_error why;
-        if (kt__hub_files(&access, hits[i].repo, &offer, &why) == KT_OK)
-            kt__hub_suit(&offer, memory, &s);
-        kt__offer_free(&offer);
-        if (s.tag) write_hit(out, &hits[i], &s, rate);
+        if (kt__hub_suit(&access, hits[i].repo, memory, &s, &why) == KT_OK && s.tag)
+            write_hit(out, &hits[i], &s, rate);
     }
     (void)kt__buf_puts(out, "]}");
 out:

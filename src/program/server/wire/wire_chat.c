@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "setup/thinking.h"
 #include "wire/wire_value.h"
 
 /* v as JSON text in the arena. */
@@ -132,32 +133,14 @@ static kt_status read_parallel(const kt__wire_reader *r, const json_t *body) {
 
 /* ---- reasoning: variables that templates know ---- */
 
-static kt_status set_variable(const kt__wire_reader *r, json_t *vars, const char *name, json_t *v) {
-    return json_object_set_new(vars, name, v) == 0 ? KT_OK : kt__wire_fail_nomem(r);
-}
-
-/* By the names of Qwen's and GLM's templates, and of DeepSeek's, Granite's and Kimi's. */
-static kt_status switch_thinking(const kt__wire_reader *r, json_t *vars, bool on) {
-    kt_status status = set_variable(r, vars, "enable_thinking", json_boolean(on));
-    return status == KT_OK ? set_variable(r, vars, "thinking", json_boolean(on)) : status;
-}
-
-/* OpenAI's words; templates know three of them. */
 static kt_status read_effort(const kt__wire_reader *r, const json_t *body, json_t *vars) {
-    static const char *const words[][2] = {
-        {"none", NULL},   {"minimal", "low"}, {"low", "low"}, {"medium", "medium"},
-        {"high", "high"}, {"xhigh", "high"},  {"max", "high"}};
     kt__wire_place at = {.key = "reasoning_effort"};
     const json_t *v = kt__wire_member(body, "reasoning_effort");
-    kt_status status;
+    bool known;
     if (!v) return KT_OK;
     if (!json_is_string(v)) return kt__wire_fail_type(r, &at, "a string", v);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(json_string_value(v), words[i][0]) != 0) continue;
-        status = switch_thinking(r, vars, words[i][1] != NULL);
-        if (status != KT_OK || !words[i][1]) return status;
-        return set_variable(r, vars, "reasoning_effort", json_string(words[i][1]));
-    }
+    KT__STEP(kt__thinking_effort(vars, json_string_value(v), &known, r->err));
+    if (known) return KT_OK;
     return kt__wire_fail_at(
         r, KT_E_ARG, &at,
         "\"%.40s\" is not known: expected none, minimal, low, medium, high, xhigh or max",
@@ -170,7 +153,7 @@ static kt_status read_enable(const kt__wire_reader *r, const json_t *body, json_
     bool on;
     if (!v) return KT_OK;
     kt_status status = kt__wire_read_bool(r, &at, v, &on);
-    return status == KT_OK ? switch_thinking(r, vars, on) : status;
+    return status == KT_OK ? kt__thinking_switch(vars, on, r->err) : status;
 }
 
 /* The template's own variables; not what the request says elsewhere. */
@@ -198,7 +181,7 @@ static kt_status read_budget(const kt__wire_reader *r, const json_t *body, json_
     kt_status status = kt__wire_read_int(r, &at, v, -1, INT32_MAX, &n);
     if (status != KT_OK) return status;
     r->request->req.reasoning_budget = n < 0 ? 0 : n ? (int32_t)n : -1;
-    return n ? KT_OK : switch_thinking(r, vars, false);
+    return n ? KT_OK : kt__thinking_switch(vars, false, r->err);
 }
 
 static kt_status read_reasoning(const kt__wire_reader *r, const json_t *body) {
