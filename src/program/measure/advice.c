@@ -106,7 +106,8 @@ kt_status kt__advise_here(const char *model, kt__advice *out, kt_error *err) {
     kt__limits_read(&limits);
     kt_status status = kt__advise(model, kt__mem_budget_default(&limits), 0.0, out, err);
     if (status != KT_OK) return status; /* and nothing is measured */
-    return kt__advise(model, kt__mem_budget_default(&limits), measure_read_shortly(&limits), out, err);
+    return kt__advise(model, kt__mem_budget_default(&limits), measure_read_shortly(&limits), out,
+                      err);
 }
 
 json_t *kt__advice_json(const kt__advice *a) {
