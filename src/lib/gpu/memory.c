@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "gpu/vk.h"
 
@@ -42,19 +43,8 @@ void kt__gpu_set_destroy(kt__gpu_set *set) {
     kt__free(set);
 }
 
-static bool grow_array(void **array, size_t n, size_t *cap, size_t size) {
-    if (n < *cap) return true;
-    size_t more = *cap ? 2 * *cap : 16;
-    void *bigger = kt__realloc_array(*array, more, size);
-    if (!bigger) return false;
-    *array = bigger;
-    *cap = more;
-    return true;
-}
-
 static bool add_stretch(kt__gpu_set *set, const void *host, size_t bytes, uint64_t address) {
-    if (!grow_array((void **)&set->stretches, set->n, &set->cap, sizeof *set->stretches))
-        return false;
+    if (!kt__vec_reserve(set->stretches, set->cap, set->n + 1)) return false;
     size_t at = set->n++;
     for (; at > 0 && set->stretches[at - 1].host > (const uint8_t *)host; at--)
         set->stretches[at] = set->stretches[at - 1];
@@ -63,8 +53,7 @@ static bool add_stretch(kt__gpu_set *set, const void *host, size_t bytes, uint64
 }
 
 static kt__gpu_buffer *next_buffer(kt__gpu_set *set) {
-    if (!grow_array((void **)&set->buffers, set->n_buffer, &set->buffer_cap, sizeof *set->buffers))
-        return NULL;
+    if (!kt__vec_reserve(set->buffers, set->buffer_cap, set->n_buffer + 1)) return NULL;
     set->in_block = false;
     return &set->buffers[set->n_buffer];
 }
