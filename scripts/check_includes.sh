@@ -2,7 +2,8 @@
 # Checks the include graph of src/: no circle of modules (X.c with X.h), also through .inc and .def files, and no arrow from a
 # room to one that it may not include. The table is scripts/rooms.txt. With --objects also that no two objects of a build use
 # each other's functions and tables, whatever they include: what a header, a macro or a table of functions hides from the
-# first check. Files outside of host and term may not ask for the system. Prints each violation; exit 1 if any.
+# first check. Files outside of host and term may not ask for the system, and at most 40 outside of host include headers
+# that ISO C has not: POSIX's or Linux's. Prints each violation; exit 1 if any.
 #   --graph          prints the graph instead, one arrow a line
 #   --objects BUILD  the symbols of a finished build's objects
 #   --root DIR       another tree
@@ -14,7 +15,7 @@ while [ $# -gt 0 ]; do
     --graph) mode=graph ;;
     --objects) mode=calls; build=$(cd "${2:?"--objects needs a build folder"}" && pwd); shift ;;
     --root) root=${2:?"--root needs a folder"}; shift ;;
-    *) sed -n '2,9s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,10s/^# //p' "$0" >&2; exit 2 ;;
     esac
     shift
 done
@@ -42,6 +43,14 @@ graph) # shellcheck disable=SC2086
         echo "the lines above ask for the system: a file X_windows.c takes the place of X.c there" >&2
         exit 1
     fi
+    # what more than one room asks the system for is base/system.h's (docs/decisions/source.md)
+    posix='(arpa|linux|netinet|sys)/[a-z0-9_]+|aio|dirent|dlfcn|fcntl|fnmatch|ftw|glob|grp|ifaddrs|langinfo|libgen|netdb|poll|pthread|pwd|regex|sched|semaphore|signal|spawn|strings|syslog|termios|ucontext|unistd|wordexp'
+    with_posix=$(grep -lE "^ *# *include *<($posix)\\.h>" $(printf '%s\n' "$list" | grep -v '^src/lib/host/') || :)
+    n_posix=$(printf '%s\n' "$with_posix" | grep -c . || :)
+    [ "$n_posix" -le 40 ] || {
+        printf '%s\n' "$with_posix" "$n_posix files include the system's headers, at most 40: base/system.h has most calls"
+        exit 1
+    }
     # shellcheck disable=SC2086
     awk -v mode=check -f "$awk_program" scripts/rooms.txt $list ;;
 esac

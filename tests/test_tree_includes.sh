@@ -103,6 +103,12 @@ new_tree
 echo '#ifdef _WIN32' >>"$tree/src/program/high/house.c"
 refuses "a file that asks for the system" "house.c:4:#ifdef _WIN32"
 
+new_tree
+for n in $(seq 41); do echo '#include <unistd.h>' >"$tree/src/lib/low/asks_$n.c"; done
+refuses "41 files with the system's headers" "41 files include the system's headers"
+rm "$tree/src/lib/low/asks_1.c"
+check || { echo "40 files with the system's headers are refused"; exit 1; }
+
 # Objects: two files of a room that use each other, though one header declares both and comments with a star in them come
 # before the use; one through a table, whose names a macro makes.
 command -v cc >/dev/null 2>&1 || exit 0

@@ -6,11 +6,12 @@
 
 #include "bank/words.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/thread.h"
 
 typedef struct kt__slot {
     uint64_t hash;

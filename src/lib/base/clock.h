@@ -2,9 +2,10 @@
 #ifndef KT_BASE_CLOCK_H
 #define KT_BASE_CLOCK_H
 
-#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "base/thread.h"
 
 int64_t kt__now_us(void);
 int64_t kt__now_ns(void);

@@ -7,8 +7,9 @@
 #define KT_BASE_ERROR_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdarg.h>
+
+#include "base/thread.h"
 
 /* Fills err (may be NULL) with the code and a printf-style message; returns code. where is cleared.
  */

@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
-#include <time.h>
 
 #include "base/buf.h"
 
@@ -35,16 +33,6 @@ kt_status kt__files_copy(const char *from, const char *to, kt_error *err) KT_CHE
 /* A folder with what is in it, at most four folders deep; what is not there is removed already. */
 kt_status kt__files_remove_tree(const char *dir, kt_error *err) KT_CHECKED;
 
-/* Whole reads and writes of descriptors.
- *
- * Owns: continuing after a short or interrupted call; what a replaced file needs besides. Any
- * thread. */
-
-/* All n bytes; false with errno. */
-bool kt__fd_write(int fd, const void *data, size_t n);
-bool kt__fd_write_at(int fd, const void *data, size_t n, uint64_t at);
-/* All n bytes; false where the file is shorter (errno 0) or cannot be read. */
-bool kt__fd_read_at(int fd, void *data, size_t n, uint64_t at);
 /* Makes a name in the path's folder durable: after a rename. A folder that cannot be opened or made
  * durable is passed over: the file itself is good. */
 void kt__sync_folder_of(const char *path);
@@ -54,10 +42,8 @@ bool kt__same_file(const char *a, const char *b);
 /* Whether a file is still the one that it was: what stat(2) says now is compared with what it said then. */
 
 typedef struct kt__file_stamp {
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec changed;
+    uint64_t dev, ino, size;
+    int64_t changed_s, changed_ns;
 } kt__file_stamp;
 
 typedef enum kt__file_change {

@@ -162,3 +162,21 @@ const char *kt__nearest_name(const char *name, size_t len, const char *const *na
     }
     return best;
 }
+
+/* ---- large and small letters ---- */
+
+static int small_letter(unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+}
+
+int kt__strncasecmp(const char *a, const char *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int x = small_letter((unsigned char)a[i]), y = small_letter((unsigned char)b[i]);
+        if (x != y || !x) return x - y;
+    }
+    return 0;
+}
+
+int kt__strcasecmp(const char *a, const char *b) {
+    return kt__strncasecmp(a, b, SIZE_MAX);
+}

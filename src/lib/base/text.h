@@ -33,6 +33,13 @@ static inline bool kt__ends_with(const char *s, size_t len, const char *end) {
     return len >= n && memcmp(s + len - n, end, n) == 0;
 }
 
+/* Texts whose ASCII letters may be large or small.
+ *
+ * Owns: strcasecmp and strncasecmp as the C locale has them, whatever the user's. Any thread. */
+
+int kt__strcasecmp(const char *a, const char *b);
+int kt__strncasecmp(const char *a, const char *b, size_t n);
+
 /* text[len], with or without '=' at its end, into out[3 / 4 of its length + 3]; returns how many bytes. *bad: the first
  * character that is not base64, or SIZE_MAX. */
 size_t kt__base64_decode(const char *text, size_t len, char *out, size_t *bad);

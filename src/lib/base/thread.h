@@ -1,6 +1,7 @@
 /* Threads of the library.
  *
- * Owns: how they start: with a name, and with the signals that are sent to a process blocked, which
+ * Owns: where locks and conditions come from: POSIX's, which mingw's winpthreads has on Windows; no other file includes
+ * <pthread.h>. How threads start: with a name, and with the signals that are sent to a process blocked, which
  * belong to the host program's threads. Signals that a thread raises itself (by a fault) are not
  * blocked: a blocked SIGBUS would kill the process instead of reaching the fault guard. Any
  * thread. */
@@ -8,6 +9,7 @@
 #define KT_BASE_THREAD_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

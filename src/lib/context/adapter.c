@@ -2,12 +2,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "base/system.h"
 #include "context/ctx.h"
 #include "context/model.h"
 #include "host/pages.h"
@@ -100,8 +100,8 @@ static kt_status check_model(const kt_model *model, kt_error *err) {
 }
 
 static kt_status check_file(const char *path, kt_error *err) {
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return KT_OK;
+    kt__file_info st;
+    if (!kt__file_look(path, &st) || !st.is_folder) return KT_OK;
     return kt__fail_at(
         err, KT_E_UNSUPPORTED, path, UINT64_MAX,
         "it is a folder, and an adapter is a GGUF file; kentang's --lora reads PEFT's folders, "

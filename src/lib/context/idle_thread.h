@@ -7,7 +7,6 @@
 #define KT_CONTEXT_IDLE_THREAD_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "ops/speed.h"
 
 enum { END_MS = 5000, SHARES_TEXT = 200 };
@@ -108,8 +108,8 @@ void kt_ctx_hurry_ranks(kt_ctx *ctx, int32_t ms) {
 /* ---- leaving ---- */
 
 static int64_t peak_resident_kb(void) {
-    struct rusage use;
-    return getrusage(RUSAGE_SELF, &use) == 0 ? use.ru_maxrss : 0;
+    kt__process_use use;
+    return kt__process_used(&use) ? (int64_t)(use.peak_bytes >> 10) : 0;
 }
 
 /* What a process has used in its life. */

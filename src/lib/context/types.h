@@ -7,7 +7,6 @@
 #define KT_CONTEXT_TYPES_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"

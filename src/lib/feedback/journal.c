@@ -1,21 +1,19 @@
 #include "feedback/journal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
+#include "base/system.h"
 
 enum {
     VERSION = 1,
@@ -139,19 +137,19 @@ static kt_status check_head(const kt__journal *j, const uint8_t *head, const uin
 static kt_status write_head(kt__journal *j, kt_error *err) {
     uint8_t head[KT__JOURNAL_HEAD_BYTES];
     encode_head(j->binding, head);
-    if (ftruncate(j->fd, 0) != 0 || !kt__fd_write_at(j->fd, head, sizeof head, 0) ||
-        fsync(j->fd) != 0)
+    if (!kt__fd_cut(j->fd, 0) || !kt__fd_write_at(j->fd, head, sizeof head, 0) ||
+        !kt__fd_sync(j->fd))
         return fail_io(j, "write", err);
     j->end = sizeof head;
     return KT_OK;
 }
 
 static kt_status read_all(const kt__journal *j, uint8_t **out, uint64_t *n, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     *out = NULL;
-    if (fstat(j->fd, &st) != 0) return fail_io(j, "read", err);
-    *n = (uint64_t)st.st_size;
-    if (!S_ISREG(st.st_mode) || *n > (uint64_t)1 << 34)
+    if (!kt__fd_look(j->fd, &st)) return fail_io(j, "read", err);
+    *n = st.bytes;
+    if (!st.is_file || *n > (uint64_t)1 << 34)
         return kt__fail_at(err, KT_E_LIMIT, j->path, UINT64_MAX, "it is no file below 16 GiB");
     *out = kt__malloc((size_t)*n);
     if (!*out) return kt__fail_nomem(err, "the feedback journal", (size_t)*n);
@@ -178,10 +176,11 @@ static kt_status keep_aside(const kt__journal *j, const uint8_t *bytes, uint64_t
     char path[KT__FILES_PATH_MAX];
     if (snprintf(path, sizeof path, "%s.damaged", j->path) >= (int)sizeof path)
         return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool kept = fd >= 0 && kt__fd_write(fd, bytes, (size_t)n) && fsync(fd) == 0;
+    int fd = kt__fd_open(path, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_APPEND |
+                                   KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
+    bool kept = fd >= 0 && kt__fd_write(fd, bytes, (size_t)n) && kt__fd_sync(fd);
     kt_status status = kept ? KT_OK : fail_io(j, "keep the damaged end of", err);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     return status;
 }
 
@@ -193,7 +192,7 @@ static kt_status cut_tail(kt__journal *j, const uint8_t *bytes, kt__journal_tail
                     (tail->n > 0 && !is_torn(from, tail->n, j->last));
     if (j->read_only || tail->n == 0) return KT_OK;
     if (tail->damaged) KT__STEP(keep_aside(j, from, tail->n, err));
-    if (ftruncate(j->fd, (off_t)j->end) == 0 && fsync(j->fd) == 0) return KT_OK;
+    if (kt__fd_cut(j->fd, j->end) && kt__fd_sync(j->fd)) return KT_OK;
     return fail_io(j, "cut the end of", err);
 }
 
@@ -235,7 +234,8 @@ kt_status kt__journal_open(const char *path, const uint8_t binding[KT__JOURNAL_B
         status = kt__fail_nomem(err, "a path", strlen(path));
         goto out;
     }
-    j->fd = open(path, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
+    j->fd = kt__fd_open(path, (read_only ? KT__OPEN_READ : KT__OPEN_BOTH | KT__OPEN_CREATE) |
+                                  KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
     KT__TRY(j->fd < 0 ? fail_io(j, "open", err) : KT_OK);
     KT__TRY(take_in(j, fn, user, tail, err));
     *out = j;
@@ -247,7 +247,7 @@ out:
 
 void kt__journal_close(kt__journal *j) {
     if (!j) return;
-    if (j->fd >= 0) close(j->fd);
+    if (j->fd >= 0) kt__fd_close(j->fd);
     kt__free(j->path);
     kt__free(j);
 }
@@ -298,13 +298,13 @@ kt_status kt__journal_append(kt__journal *j, uint64_t serial, uint32_t kind, con
                              size_t n, uint64_t *at, kt_error *err) {
     kt_status status = check_writable(j, n, err);
     if (status != KT_OK) return status;
-    if (put_record(j->fd, j->end, serial, kind, body, n) && fdatasync(j->fd) == 0) {
+    if (put_record(j->fd, j->end, serial, kind, body, n) && kt__fd_sync_data(j->fd)) {
         *at = j->end + FRONT_BYTES;
         j->end += KT__JOURNAL_RECORD_BYTES + n;
         return KT_OK;
     }
     status = fail_io(j, "write", err);
-    j->broken = ftruncate(j->fd, (off_t)j->end) != 0 || fsync(j->fd) != 0;
+    j->broken = !kt__fd_cut(j->fd, j->end) || !kt__fd_sync(j->fd);
     return status;
 }
 
@@ -358,7 +358,7 @@ static kt_status each_record(kt__journal *j, kt__journal_fn *fn, void *user, kt_
 }
 
 static kt_status replace_by(const rewriting *w, kt_error *err) {
-    if (fsync(w->to->fd) == 0 && rename(w->to->path, w->from->path) == 0) return KT_OK;
+    if (kt__fd_sync(w->to->fd) && rename(w->to->path, w->from->path) == 0) return KT_OK;
     return fail_io(w->from, "replace", err);
 }
 
@@ -374,7 +374,7 @@ static kt_status open_fresh(const kt__journal *from, kt__journal **out, kt_error
     kt__journal_tail none = {0};
     if (snprintf(path, sizeof path, "%s.new", from->path) >= (int)sizeof path)
         return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");
-    if (unlink(path) != 0 && errno != ENOENT) return fail_io(from, "rewrite", err);
+    if (!kt__file_remove(path) && errno != ENOENT) return fail_io(from, "rewrite", err);
     return kt__journal_open(path, from->binding, false, NULL, NULL, out, &none, err);
 }
 
@@ -391,14 +391,14 @@ kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *chan
                   : kt__fail_nomem(err, "a path", strlen(w.from->path));
     if (status == KT_OK) status = replace_by(&w, err);
     if (status != KT_OK) {
-        unlink(w.to->path);
+        kt__file_remove(w.to->path);
         kt__journal_close(w.to);
         kt__free(path);
         goto out;
     }
     status = sync_folder_of(path, err); /* the new file is the journal, whatever this says */
     (void)each_record(w.from, blot_record, &w, &ignored);
-    (void)fsync(w.from->fd);
+    (void)kt__fd_sync(w.from->fd);
     kt__journal_close(w.from);
     kt__free(w.to->path);
     w.to->path = path;
@@ -421,34 +421,34 @@ int64_t kt__feedback_now_us(void) {
 /* Begins with a newline only where a crash cut the line before. */
 void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_t version) {
     char path[KT__FILES_PATH_MAX], line[256], last = '\n';
-    struct stat st;
+    kt__file_info st;
     kt_error ignored;
     if (kt__files_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return;
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = kt__fd_open(path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_APPEND |
+                                   KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
     if (fd < 0) return;
-    if (fstat(fd, &st) == 0 && st.st_size > 0)
-        (void)kt__fd_read_at(fd, &last, 1, (uint64_t)st.st_size - 1);
+    if (kt__fd_look(fd, &st) && st.bytes > 0) (void)kt__fd_read_at(fd, &last, 1, st.bytes - 1);
     int n = snprintf(line, sizeof line,
                      "%s{\"time_us\":%" PRId64 ",\"event\":\"%s\",\"feedback\":%" PRIu64
                      ",\"version\":%" PRIu32 "}\n",
                      last == '\n' ? "" : "\n", kt__feedback_now_us(), event, id, version);
     (void)kt__fd_write(fd, line, (size_t)n);
-    close(fd);
+    kt__fd_close(fd);
 }
 
 uint64_t kt__feedback_audited(const char *dir) {
     static const char mark[] = "\"feedback\":";
     char path[KT__FILES_PATH_MAX], text[4097], *rest, *end;
-    struct stat st;
+    kt__file_info st;
     kt_error ignored;
     uint64_t highest = 0;
     if (kt__files_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return 0;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_LINK);
     if (fd < 0) return 0;
-    uint64_t size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    uint64_t size = kt__fd_look(fd, &st) ? st.bytes : 0;
     size_t n = size < sizeof text - 1 ? (size_t)size : sizeof text - 1;
     if (!kt__fd_read_at(fd, text, n, size - n)) n = 0;
-    close(fd);
+    kt__fd_close(fd);
     text[n] = '\0';
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         const char *at = strstr(line, mark);

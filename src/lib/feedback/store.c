@@ -1,14 +1,10 @@
 #include "feedback/store.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -16,6 +12,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
+#include "base/system.h"
 #include "feedback/journal.h"
 #include "feedback/store_state.h"
 
@@ -76,7 +73,7 @@ static bool is_published(const kt__feedback *s, const char *name) {
 static kt_status remove_file(const kt__feedback *s, const char *name, kt_error *err) {
     char path[KT__FILES_PATH_MAX];
     kt_status status = kt__files_path(path, s->dir, name, err);
-    if (status != KT_OK || unlink(path) == 0 || errno == ENOENT) return status;
+    if (status != KT_OK || kt__file_remove(path) || errno == ENOENT) return status;
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot remove: %s", strerror(errno));
 }
 
@@ -84,14 +81,14 @@ static kt_status remove_file(const kt__feedback *s, const char *name, kt_error *
 static kt_status sweep_versions(const kt__feedback *s, kt_error *err) {
     char dir[KT__FILES_PATH_MAX], path[KT__FILES_PATH_MAX];
     kt_status status = kt__files_path(dir, s->dir, "versions", err);
-    DIR *d = status == KT_OK ? opendir(dir) : NULL;
+    kt__listing *d = status == KT_OK ? kt__listing_open(dir) : NULL;
     if (!d) return status;
-    for (struct dirent *e; status == KT_OK && (e = readdir(d)) != NULL;) {
-        if (e->d_name[0] == '.' || is_published(s, e->d_name)) continue;
-        status = kt__files_path(path, dir, e->d_name, err);
+    for (const char *e; status == KT_OK && (e = kt__listing_next(d)) != NULL;) {
+        if (e[0] == '.' || is_published(s, e)) continue;
+        status = kt__files_path(path, dir, e, err);
         if (status == KT_OK) status = kt__files_remove_tree(path, err);
     }
-    closedir(d);
+    kt__listing_close(d);
     return status;
 }
 
@@ -99,10 +96,11 @@ static kt_status lock_folder(kt__feedback *s, kt_error *err) {
     char path[KT__FILES_PATH_MAX];
     kt_status status = kt__files_path(path, s->dir, "LOCK", err);
     if (status != KT_OK) return status;
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    s->lock_fd = kt__fd_open(path,
+                             KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
     if (s->lock_fd < 0)
         return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open: %s", strerror(errno));
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0) return KT_OK;
+    if (kt__fd_lock(s->lock_fd, false)) return KT_OK;
     return kt__fail_at(err, KT_E_BUSY, s->dir, UINT64_MAX,
                        "another process learns there: stop it, or ask it");
 }
@@ -164,7 +162,7 @@ kt_status kt__feedback_open(const kt__feedback_params *params, kt__feedback **ou
 void kt__feedback_close(kt__feedback *s) {
     if (!s) return;
     kt__journal_close(s->journal);
-    if (s->lock_fd >= 0) close(s->lock_fd);
+    if (s->lock_fd >= 0) kt__fd_close(s->lock_fd);
     kt__free(s->entries);
     kt__free(s->versions);
     kt__free(s->dir);

@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "feedback/journal.h"
 #include "feedback/store.h"
 #include "feedback/store_state.h"
@@ -166,18 +166,18 @@ static kt_status put_adapter(const kt__feedback *s, uint32_t number,
 static kt_status publish_adapter(kt__feedback *s, const kt__feedback_adapter_files *files,
                                  uint32_t *version, kt_error *err) {
     kt_status status;
-    struct stat st;
+    kt__file_info st;
     kt__buf body;
     kt__record_head head = {(uint32_t)s->n_versions + 1, s->current, kt__feedback_now_us()};
     kt__record_published published = {.quality = files->quality};
     kt__buf_init(&body, 256);
     KT__TRY(check_open(s, true, err));
-    if (stat(files->adapter, &st) != 0) {
+    if (!kt__file_look(files->adapter, &st)) {
         status = kt__fail_at(err, KT_E_IO, files->adapter, UINT64_MAX, "cannot read: %s",
                              strerror(errno));
         goto out;
     }
-    published.bytes = (uint64_t)st.st_size + files->n_report + files->n_keys;
+    published.bytes = st.bytes + files->n_report + files->n_keys;
     KT__TRY(check_bytes(s, published.bytes, err));
     KT__TRY(put_adapter(s, head.version, files, err));
     kt__record_put_published(&body, &head, &published);

@@ -5,8 +5,7 @@
 #ifndef KT_FEEDBACK_STORE_STATE_H
 #define KT_FEEDBACK_STORE_STATE_H
 
-#include <pthread.h>
-
+#include "base/thread.h"
 #include "feedback/journal.h"
 #include "feedback/record.h"
 

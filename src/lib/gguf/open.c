@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "gguf/reader.h"
 
 /* Descriptors, indexes and offsets of a file take less than this many times its size; the arena
@@ -62,10 +62,10 @@ static void part_set_bytes(kt__gguf *g, kt__gguf_part *part, const uint8_t *data
 /* Before it is made: a copy that is too large would end the process, not the call. */
 static kt_status check_copy(const kt__gguf *g, const char *path, const kt__gguf_open_params *params,
                             kt_error *err) {
-    struct stat st;
-    if (params->use_mmap || !params->copy_max || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    kt__file_info st;
+    if (params->use_mmap || !params->copy_max || !kt__file_look(path, &st) || !st.is_file)
         return KT_OK;
-    uint64_t all = (uint64_t)st.st_size;
+    uint64_t all = st.bytes;
     for (int i = 0; i < g->n_parts; i++) all += g->parts[i].size;
     if (all <= params->copy_max) return KT_OK;
     return kt__fail_at(err, KT_E_NOMEM, path, UINT64_MAX,

@@ -1,13 +1,10 @@
 /* The writer: metadata first, then the declared tensors in order, streamed into a temporary file.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -15,6 +12,7 @@
 #include "base/files.h"
 #include "base/le.h"
 #include "base/math.h"
+#include "base/system.h"
 #include "gguf/reader.h"
 #include "host/pages.h"
 
@@ -215,20 +213,20 @@ static kt_status fail_io(const kt__gguf_writer *w, kt_error *err) {
 /* The file to be replaced: after a symbolic link, what it names. Renaming over a device, a pipe or
  * the link itself would destroy it. */
 static kt_status find_target(kt__gguf_writer *w, const char *path, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     char *resolved = NULL;
     kt_status status = KT_OK;
-    bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    bool is_link = kt__file_look_here(path, &st) && st.is_link;
     if (is_link) {
         resolved = realpath(path, NULL);
-        if (!resolved || stat(resolved, &st) != 0) {
+        if (!resolved || !kt__file_look(resolved, &st)) {
             status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX,
                                  "cannot write: the symbolic link leads nowhere: %s",
                                  strerror(errno));
             goto out;
         }
     }
-    if ((is_link || lstat(path, &st) == 0) && !S_ISREG(st.st_mode)) {
+    if ((is_link || kt__file_look_here(path, &st)) && !st.is_file) {
         status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                              "cannot write: there is something that is not a regular file");
         goto out;
@@ -248,16 +246,16 @@ static kt_status create_temp(kt__gguf_writer *w, kt_error *err) {
     if (!w->temp_path) return kt__fail_nomem(err, "a path", size);
     int fd = -1;
     for (int i = 0; i < 100 && fd < 0; i++) {
-        snprintf(w->temp_path, size, "%s.%ld-%d.tmp", w->path, (long)getpid(), i);
-        fd = open(w->temp_path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        snprintf(w->temp_path, size, "%s.%ld-%d.tmp", w->path, kt__process_number(), i);
+        fd = kt__fd_open(w->temp_path, KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_WRITE);
         if (fd < 0 && errno != EEXIST) break;
     }
     w->file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!w->file) {
         kt_status status = fail_io(w, err);
         if (fd >= 0) {
-            close(fd);
-            unlink(w->temp_path);
+            kt__fd_close(fd);
+            kt__file_remove(w->temp_path);
         }
         return status;
     }
@@ -358,7 +356,7 @@ static void writer_free(kt__gguf_writer *w) {
 
 void kt__gguf_writer_abort(kt__gguf_writer *w) {
     if (!w) return;
-    if (w->file) unlink(w->temp_path);
+    if (w->file) kt__file_remove(w->temp_path);
     writer_free(w);
 }
 
@@ -370,13 +368,13 @@ kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) {
                              w->n_tensors);
         goto out;
     }
-    bool whole = fflush(w->file) == 0 && fsync(fileno(w->file)) == 0;
+    bool whole = fflush(w->file) == 0 && kt__fd_sync(fileno(w->file));
     if (!whole) status = fail_io(w, err);
     whole = fclose(w->file) == 0 && whole;
     w->file = NULL;
     if (!whole || rename(w->temp_path, w->path) != 0) {
         if (status == KT_OK) status = fail_io(w, err);
-        unlink(w->temp_path);
+        kt__file_remove(w->temp_path);
         goto out;
     }
     kt__sync_folder_of(w->path);

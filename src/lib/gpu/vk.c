@@ -1,11 +1,11 @@
 #include "gpu/vk.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 
 static kt_status make_instance(kt__vk *vk, kt_error *err) {
     const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -29,12 +29,12 @@ static kt_status make_instance(kt__vk *vk, kt_error *err) {
 
 kt_status kt__vk_open(kt__vk *vk, kt_error *err) {
     memset(vk, 0, sizeof *vk);
-    vk->lib = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    vk->lib = kt__library_open("libvulkan.so.1");
     if (!vk->lib)
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "libvulkan.so.1 is not installed; on Debian: libvulkan1, and the graphics "
                         "card's driver");
-    void *symbol = dlsym(vk->lib, "vkGetInstanceProcAddr");
+    void *symbol = kt__library_find(vk->lib, "vkGetInstanceProcAddr");
     memcpy(&vk->get_proc, &symbol, sizeof symbol);
     kt_status status = vk->get_proc ? make_instance(vk, err)
                                     : kt__fail(err, KT_E_UNSUPPORTED,
@@ -45,7 +45,7 @@ kt_status kt__vk_open(kt__vk *vk, kt_error *err) {
 
 void kt__vk_close(kt__vk *vk) {
     if (vk->instance) vk->DestroyInstance(vk->instance, NULL);
-    if (vk->lib) dlclose(vk->lib);
+    if (vk->lib) kt__library_close(vk->lib);
     memset(vk, 0, sizeof *vk);
 }
 

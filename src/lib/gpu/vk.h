@@ -8,9 +8,9 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/thread.h"
 #include "gpu/gpu.h"
 
 #define KT__VK_OF_INSTANCE(X)                 \

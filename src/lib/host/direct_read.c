@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 
 #ifndef O_DIRECT
 #define O_DIRECT 0

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,9 +12,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
+#include "base/system.h"
 #include "base/thread.h"
 #include "kv/image.h"
 #include "kv/prefix.h"

@@ -3,17 +3,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/le.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/system.h"
 
 static bool is_known(const uint8_t *hash, size_t n) {
     uint8_t any = 0;
@@ -310,7 +308,7 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
         !write_f16(fd, image, kv, table, block, l) || !write_state(fd, kv, table, l))
         return false;
     encode_header(kt__kv_get_shape(kv), image, l, has_window(image, kv, table), header);
-    return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
+    return kt__fd_write_at(fd, header, sizeof header, 0) && kt__fd_sync(fd);
 }
 
 /* The rename is only certain once the directory is on disk. */
@@ -321,10 +319,10 @@ static bool sync_directory(const char *path) {
     if (len >= sizeof dir) return true;
     memcpy(dir, len ? path : ".", len ? len : 1);
     dir[len ? len : 1] = '\0';
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = kt__fd_open(dir, KT__OPEN_READ | KT__OPEN_FOLDER);
     if (fd < 0) return true; /* a directory that may be written but not read */
-    bool ok = fsync(fd) == 0 || errno == EINVAL;
-    close(fd);
+    bool ok = kt__fd_sync(fd) || errno == EINVAL;
+    kt__fd_close(fd);
     return ok;
 }
 
@@ -335,8 +333,10 @@ static int open_temporary(const char *path, char **temp) {
         errno = ENOMEM;
         return -1;
     }
-    snprintf(*temp, size, "%s.tmp.%ld.%" PRIx64, path, (long)getpid(), (uint64_t)kt__now_ns());
-    return open(*temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    snprintf(*temp, size, "%s.tmp.%ld.%" PRIx64, path, kt__process_number(),
+             (uint64_t)kt__now_ns());
+    return kt__fd_open(*temp, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_NO_LINK |
+                                  KT__OPEN_PRIVATE);
 }
 
 kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const int32_t *ids,
@@ -362,9 +362,9 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     }
     bool ok = fd >= 0 && write_file(fd, image, ids, logits, kv, table, block, &l);
     int why = errno;
-    if (fd >= 0 && close(fd) != 0 && ok) ok = false, why = errno;
+    if (fd >= 0 && !kt__fd_close(fd) && ok) ok = false, why = errno;
     if (ok && rename(temp, path) != 0) ok = false, why = errno;
-    if (!ok && fd >= 0) unlink(temp);
+    if (!ok && fd >= 0) kt__file_remove(temp);
     if (ok && !sync_directory(path)) ok = false, why = errno;
     if (!ok) {
         status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write the session: %s",
@@ -482,26 +482,26 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
 }
 
 static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     uint8_t h[HEADER_BYTES];
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not hold us up */
-    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+    f->fd = kt__fd_open(f->path, KT__OPEN_READ | KT__OPEN_NO_WAIT); /* a FIFO does not hold us up */
+    if (f->fd < 0 || !kt__fd_look(f->fd, &st)) {
         return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "cannot open the session: %s",
                            strerror(errno));
     }
-    if (!S_ISREG(st.st_mode)) {
+    if (!st.is_file) {
         return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "not a regular file");
     }
-    if (st.st_size < HEADER_BYTES) {
-        return kt__fail_at(err, KT_E_FORMAT, f->path, (uint64_t)st.st_size,
-                           "%lld bytes are too few for a session file", (long long)st.st_size);
+    if (st.bytes < HEADER_BYTES) {
+        return kt__fail_at(err, KT_E_FORMAT, f->path, st.bytes,
+                           "%lld bytes are too few for a session file", (long long)st.bytes);
     }
     if (!kt__fd_read_at(f->fd, h, sizeof h, 0))
         return damaged_image(f, 0, "it cannot be read", err);
     KT__STEP(check_frame(f, h, err));
     KT__STEP(check_shape(f, h, err));
     KT__STEP(check_forms(f, h, err));
-    KT__STEP(check_layout(f, h, (uint64_t)st.st_size, err));
+    KT__STEP(check_layout(f, h, st.bytes, err));
     memcpy(f->info.binding, h + AT_BINDING, sizeof f->info.binding);
     memcpy(f->info.full_hash, h + AT_FULL_HASH, sizeof f->info.full_hash);
     return KT_OK;
@@ -531,7 +531,7 @@ const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *f) {
 
 void kt__kv_image_close(kt__kv_image_file *f) {
     if (!f) return;
-    if (f->fd >= 0) close(f->fd);
+    if (f->fd >= 0) kt__fd_close(f->fd);
     kt__free(f->path);
     kt__free(f);
 }
@@ -562,7 +562,7 @@ static kt_status load_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv
     kt__hash h;
     void *block = kt__malloc(bytes);
     if (!block) return kt__fail_nomem(err, "a session's page", bytes);
-    (void)posix_fadvise(f->fd, (off_t)s->offset, (off_t)s->bytes, POSIX_FADV_SEQUENTIAL);
+    kt__fd_read_ahead(f->fd, s->offset, s->bytes);
     kt__hash_init(&h, SEED + PAGES);
     for (uint64_t i = 0; i < n_pages_of(f->info.n_pos); i++) {
         if (!kt__fd_read_at(f->fd, block, bytes, s->offset + i * bytes)) {

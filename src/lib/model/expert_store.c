@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "host/pages.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* ---- slots ---- */

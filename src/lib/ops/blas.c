@@ -1,10 +1,11 @@
 #include "ops/blas.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
 
 /* Of CBLAS (the reference interface of netlib.org/blas). */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
@@ -38,7 +39,7 @@ struct kt__blas {
 
 /* POSIX lets dlsym's object pointer be a function; ISO C has no cast for it. */
 static bool blas_find(void *lib, const char *name, void *fn) {
-    void *symbol = dlsym(lib, name);
+    void *symbol = kt__library_find(lib, name);
     memcpy(fn, &symbol, sizeof symbol);
     return symbol != NULL;
 }
@@ -76,24 +77,24 @@ static kt_status bind_library(kt__blas *blas, const char *soname, kt_error *err)
 }
 
 static const char *package_of(const char *name) {
-    return name && !strcasecmp(name, "mkl")    ? "intel-mkl (non-free)"
-           : name && !strcasecmp(name, "blis") ? "libblis4-pthread"
-                                               : "libopenblas0-pthread";
+    return name && !kt__strcasecmp(name, "mkl")    ? "intel-mkl (non-free)"
+           : name && !kt__strcasecmp(name, "blis") ? "libblis4-pthread"
+                                                   : "libopenblas0-pthread";
 }
 
 /* The library, or the first of those that are known. */
 static kt_status load_library(const char *name, void **lib, const char **found, kt_error *err) {
     const char *soname = name;
     for (int i = 0; name && i < N_LIBRARIES; i++)
-        if (!strcasecmp(name, libraries[i].name)) soname = libraries[i].soname;
+        if (!kt__strcasecmp(name, libraries[i].name)) soname = libraries[i].soname;
     *found = soname;
-    *lib = soname ? dlopen(soname, RTLD_NOW | RTLD_LOCAL) : NULL;
+    *lib = soname ? kt__library_open(soname) : NULL;
     for (int i = 0; !soname && !*lib && i < N_LIBRARIES; i++) {
         *found = libraries[i].soname;
-        *lib = dlopen(*found, RTLD_NOW | RTLD_LOCAL);
+        *lib = kt__library_open(*found);
     }
     if (*lib) return KT_OK;
-    const char *why = dlerror();
+    const char *why = kt__library_error();
     return kt__fail(err, KT_E_UNSUPPORTED, "--blas needs %.60s: %.200s; on Debian install %s",
                     name ? name : "OpenBLAS, MKL or BLIS",
                     soname && why ? why : "none of them is installed", package_of(name));
@@ -116,7 +117,7 @@ out:
 
 void kt__blas_close(kt__blas *blas) {
     if (!blas) return;
-    if (blas->lib) (void)dlclose(blas->lib);
+    if (blas->lib) (void)kt__library_close(blas->lib);
     kt__free(blas);
 }
 

@@ -1,7 +1,7 @@
 /* Low-rank terms over the pool. */
-#include <sched.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "ops/dev.h"
 
 /* ---- their time: of worker 0, which does its share of whatever there is ---- */

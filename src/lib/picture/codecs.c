@@ -1,15 +1,14 @@
 #include "picture/picture.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 
 #ifdef __linux__
-#include <sys/auxv.h>
 #endif
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 
 kt_status kt__rgba_new(int64_t width, int64_t height, kt__rgba *out, kt_error *err) {
     *out = (kt__rgba){0};
@@ -35,20 +34,11 @@ kt_status kt__rgba_new(int64_t width, int64_t height, kt__rgba *out, kt_error *e
  * Each version that breaks programs has another file name, so that what is declared here is what
  * the file has: building kentang needs none of their headers. */
 
-/* The kernel loaded no interpreter next to it: nobody is there to load a library. */
-static bool is_static_program(void) {
-#ifdef __linux__
-    return getauxval(AT_BASE) == 0;
-#else
-    return false;
-#endif
-}
-
 static kt_status load_codec(const char *format, const char *file, const char *package, void **out,
                             kt_error *err) {
-    *out = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    *out = kt__library_open(file);
     if (*out) return KT_OK;
-    if (is_static_program())
+    if (kt__process_is_static())
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "a %s picture needs %s, and this is the static binary, which loads no "
                         "library: use kentang as a Debian package or built from source",
@@ -65,7 +55,7 @@ typedef struct codec_symbol {
 
 static kt_status find_symbols(void *lib, const codec_symbol *symbols, size_t n, kt_error *err) {
     for (size_t i = 0; i < n; i++) {
-        void *found = dlsym(lib, symbols[i].name);
+        void *found = kt__library_find(lib, symbols[i].name);
         if (!found)
             return kt__fail(err, KT_E_UNSUPPORTED,
                             "the installed library for pictures has no %s: install the one of the "

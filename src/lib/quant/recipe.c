@@ -1,8 +1,7 @@
 /* Which tensor gets which type: llama.cpp's published mixtures, as found in published files. (A
  * fused attn_qkv of Q4_K_M is Q5_K, as in the published Phi-3 files.) */
 #include "quant/recipe.h"
-
-#include <strings.h>
+#include "base/text.h"
 
 static const kt__recipe recipes[] = {
     {"q4_k_m", 15, KT__TYPE_Q4_K, 'M'},
@@ -51,7 +50,7 @@ const kt__recipe *kt__recipe_at(size_t index) {
 
 const kt__recipe *kt__recipe_find(const char *name) {
     for (size_t i = 0; i < N_RECIPES; i++)
-        if (strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
+        if (kt__strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
     return NULL;
 }
 

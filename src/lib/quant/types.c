@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/text.h"
 #include "quant/codec.h"
 
 static const kt__type_info infos[KT__TYPE_COUNT] = {
@@ -33,7 +33,7 @@ kt__type kt__type_from_ggml(uint32_t ggml_id) {
 
 kt__type kt__type_from_name(const char *name) {
     for (int i = 0; i < KT__TYPE_COUNT; i++) {
-        if (strcasecmp(infos[i].name, name) == 0) return (kt__type)i;
+        if (kt__strcasecmp(infos[i].name, name) == 0) return (kt__type)i;
     }
     return KT__TYPE_COUNT;
 }

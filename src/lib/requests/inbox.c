@@ -1,6 +1,5 @@
 #include "requests/inbox.h"
-
-#include <pthread.h>
+#include "base/thread.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/error.h"
+#include "base/system.h"
 
 enum { PHILOX_ROUNDS = 10 };
 
@@ -77,11 +77,7 @@ double kt__mt19937_uniform(kt__mt19937 *mt, uint64_t index) {
 
 kt_status kt__rng_seed(uint64_t *seed, kt_error *err) {
     uint32_t bits;
-    ssize_t got;
-    do {
-        got = getrandom(&bits, sizeof bits, 0);
-    } while (got < 0 && errno == EINTR);
-    if (got != (ssize_t)sizeof bits) {
+    if (!kt__random_bytes(&bits, sizeof bits)) {
         return kt__fail(err, KT_E_IO, "no random seed from the system (%s); give one",
                         strerror(errno));
     }

@@ -1,12 +1,12 @@
 #include "vision/view.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "picture/picture.h"
 
 enum { SEED = 0x7e5 }; /* of digests of pictures */
@@ -37,8 +37,7 @@ kt_status kt__views_create(const kt__vision *vision, const uint8_t identity[32],
     }
     v->vision = vision;
     memcpy(v->identity, identity, sizeof v->identity);
-    if (getrandom(v->secret, sizeof v->secret, 0) != sizeof v->secret)
-        v->secret[0] = (uint64_t)kt__now_ns();
+    if (!kt__random_bytes(v->secret, sizeof v->secret)) v->secret[0] = (uint64_t)kt__now_ns();
     *out = v;
     return KT_OK;
 }

@@ -1,7 +1,6 @@
 #include "agent/toolbox.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "mcp/servers.h"
 
 enum { MAX_FILE = 4 << 20, MAX_RESTARTS = 3, MAX_TEXT = 32 << 20 };
@@ -49,7 +49,7 @@ static void tell_user(const kt__toolbox *box, const char *fmt, ...) {
 
 static bool any_fits(kt__mcp_texts patterns, const char *name) {
     for (; patterns && *patterns; patterns++) {
-        if (fnmatch(*patterns, name, 0) == 0) return true;
+        if (kt__pattern_matches(*patterns, name)) return true;
     }
     return false;
 }

@@ -1,13 +1,12 @@
 #include "agent/loop.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "mcp/rpc.h"
 
 enum { MAX_LINE = 64 << 20, MAX_DEPTH = 128 };
@@ -55,7 +54,8 @@ kt_status kt__transcript_open(const char *path, const char *replay, kt__transcri
     kt_status status = in ? read_recorded(t, in, err) : KT_OK;
     if (in) fclose(in);
     int fd = path && status == KT_OK
-                 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600)
+                 ? kt__fd_open(path, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_EMPTY |
+                                         KT__OPEN_APPEND | KT__OPEN_PRIVATE)
                  : -1;
     if (fd >= 0) t->out = fdopen(fd, "a");
     if (path && status == KT_OK && !t->out)

@@ -1,9 +1,9 @@
 /* kentang agent: a model that does a task with the help of tools. */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "cli/agent_opts.h"
 #include "setup/answer_opts.h"
 #include "setup/setting_opts.h"
@@ -41,7 +41,7 @@ static const kt__opt task_table[] = {
 /* The task from standard input where it is no terminal; *text is for kt__free. */
 static kt_status read_task(agent_cmd *cmd, char **text, kt_error *err) {
     size_t len;
-    if (cmd->task || isatty(STDIN_FILENO)) return KT_OK;
+    if (cmd->task || kt__fd_is_terminal(KT__STDIN)) return KT_OK;
     kt_status status = kt__cli_read_file("-", MAX_TASK_BYTES, text, &len, err);
     if (status != KT_OK) return status;
     while (len && (*text)[len - 1] == '\n') (*text)[--len] = '\0';

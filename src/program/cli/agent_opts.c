@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/loop.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "mcp/rpc.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
@@ -239,7 +239,7 @@ static kt_status open_tools(work *w, kt_error *err) {
 }
 
 static kt_status open_work(work *w, const kt_gen_params *gen, const char *system, kt_error *err) {
-    bool asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    bool asks = kt__fd_is_terminal(KT__STDIN) && kt__fd_is_terminal(KT__STDERR);
     const kt__agent_hooks hooks = {asks ? ask_user : NULL, show_note, wants_stop, w};
     const kt__agent_limits limits = {w->opts->rounds, w->opts->calls,
                                      (int64_t)w->opts->time_s * 1000, w->opts->one_call};
@@ -267,7 +267,7 @@ static void close_work(work *w) {
 }
 
 static void print_answer(const char *answer) {
-    if (isatty(STDOUT_FILENO)) {
+    if (kt__fd_is_terminal(KT__STDOUT)) {
         kt__safe_print(stdout, answer, strlen(answer), MAX_TASK);
     } else {
         fputs(answer, stdout);

@@ -2,24 +2,22 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 
 /* ---- reading ---- */
 
 enum { CHUNK = 65536 };
 
 void kt__batch_input_open(kt__batch_input *in, int fd) {
-    struct stat st;
+    kt__file_info st;
     *in = (kt__batch_input){.fd = fd};
     kt__buf_init(&in->buf, (size_t)KT__WIRE_MAX_BYTES + CHUNK);
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) in->size = (uint64_t)st.st_size;
+    if (kt__fd_look(fd, &st) && st.is_file) in->size = st.bytes;
 }
 
 void kt__batch_input_close(kt__batch_input *in) {
@@ -37,9 +35,8 @@ static void drop_read(kt__batch_input *in) {
 /* More bytes into the buffer: KT__BATCH_LINE when some came. */
 static kt__batch_read fill_buffer(kt__batch_input *in, bool wait, kt_error *err) {
     char chunk[CHUNK];
-    struct pollfd ready = {.fd = in->fd, .events = POLLIN};
-    if (!wait && poll(&ready, 1, 0) == 0) return KT__BATCH_WAIT;
-    ssize_t n = read(in->fd, chunk, sizeof chunk);
+    if (!wait && !kt__fd_has_input(in->fd, 0)) return KT__BATCH_WAIT;
+    ssize_t n = kt__fd_read(in->fd, chunk, sizeof chunk);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return KT__BATCH_WAIT;
     if (n < 0) {
         (void)kt__fail(err, KT_E_IO, "reading the requests: %s", strerror(errno));

@@ -1,13 +1,12 @@
 /* kentang batch: a file of requests to a file of results, many at once. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "cli/batch.h"
 #include "setup/answer_opts.h"
 #include "setup/session.h"
@@ -296,9 +295,9 @@ static void run_all(batch *b) {
 /* ---- the command ---- */
 
 static kt_status open_input(const char *word, int *fd, kt_error *err) {
-    *fd = STDIN_FILENO;
+    *fd = KT__STDIN;
     if (!word || !strcmp(word, "-")) return KT_OK;
-    *fd = open(word, O_RDONLY | O_CLOEXEC);
+    *fd = kt__fd_open(word, KT__OPEN_READ);
     if (*fd >= 0) return KT_OK;
     return kt__fail_at(err, KT_E_IO, word, UINT64_MAX, "cannot open: %s", strerror(errno));
 }
@@ -315,7 +314,7 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     kt_engine_get_info(b->session.engine, &engine);
     b->n_live_max = engine.n_parallel * 2 + 8; /* the next ones wait in the queue */
     if (b->n_live_max > engine.n_queue_max) b->n_live_max = engine.n_queue_max;
-    b->show = !b->opts->quiet && isatty(STDERR_FILENO);
+    b->show = !b->opts->quiet && kt__fd_is_terminal(KT__STDERR);
     if (b->out.n_cut) {
         fprintf(stderr, "kentang: an unfinished last line of %llu bytes was cut off %s\n",
                 (unsigned long long)b->out.n_cut, b->out.path);
@@ -371,7 +370,7 @@ out:
         err = close_err;
         status = closed;
     }
-    if (fd > STDIN_FILENO) close(fd);
+    if (fd > KT__STDIN) kt__fd_close(fd);
     if (status != KT_OK) code = kt__cli_fail("batch", &err);
     kt__batch_share_close(&b.share, status != KT_OK);
     return status == KT_OK && opts->strict && b.n_errors ? 1 : code;

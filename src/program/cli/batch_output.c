@@ -1,18 +1,14 @@
 #include "cli/batch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "term/cli.h"
 
 enum { MAX_RESULT_BYTES = 1 << 30 };
@@ -76,26 +72,26 @@ static kt_status read_results(kt__batch_output *out, FILE *in, kt_error *err) {
         if (!whole) break;
         good = ftello(in);
     }
-    if (status == KT_OK && out->n_cut && ftruncate(out->fd, good) != 0)
+    if (status == KT_OK && out->n_cut && !kt__fd_cut(out->fd, (uint64_t)good))
         status = fail_io(out, "cannot cut off the unfinished last line", err);
     return status;
 }
 
 kt_status kt__batch_output_open(const char *path, bool retry_failed, kt__batch_output *out,
                                 kt_error *err) {
-    struct stat st;
-    *out = (kt__batch_output){.fd = STDOUT_FILENO, .path = path, .retry_failed = retry_failed};
+    kt__file_info st;
+    *out = (kt__batch_output){.fd = KT__STDOUT, .path = path, .retry_failed = retry_failed};
     if (!path) return KT_OK;
-    out->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    out->fd = kt__fd_open(path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_APPEND);
     if (out->fd < 0) return fail_io(out, "cannot open", err);
-    if (fstat(out->fd, &st) == 0 && !S_ISREG(st.st_mode)) return KT_OK; /* /dev/null, a pipe */
-    if (flock(out->fd, LOCK_EX | LOCK_NB) != 0) {
+    if (kt__fd_look(out->fd, &st) && !st.is_file) return KT_OK; /* /dev/null, a pipe */
+    if (!kt__fd_lock(out->fd, false)) {
         return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
                            "another batch is writing to this file");
     }
-    int fd = dup(out->fd);
+    int fd = kt__fd_again(out->fd);
     FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (!in && fd >= 0) close(fd);
+    if (!in && fd >= 0) kt__fd_close(fd);
     if (!in) return fail_io(out, "cannot read", err);
     kt_status status = read_results(out, in, err);
     fclose(in);
@@ -114,8 +110,8 @@ kt_status kt__batch_output_close(kt__batch_output *out, kt_error *err) {
     kt_status status = KT_OK;
     kt__id_set_free(&out->finished);
     if (!out->path || out->fd < 0) return KT_OK;
-    if (fsync(out->fd) != 0 && errno != EINVAL) status = fail_io(out, "cannot write", err);
-    if (close(out->fd) != 0 && status == KT_OK) status = fail_io(out, "cannot write", err);
+    if (!kt__fd_sync(out->fd) && errno != EINVAL) status = fail_io(out, "cannot write", err);
+    if (!kt__fd_close(out->fd) && status == KT_OK) status = fail_io(out, "cannot write", err);
     out->fd = -1;
     return status;
 }

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "term/cli.h"
 #include "term/terminal.h"
@@ -113,7 +113,7 @@ static void run_conversation(kt__chat *c) {
 }
 
 static void open_editor(kt__chat *c, const char *names[], size_t n_names) {
-    if (!isatty(STDIN_FILENO)) return;
+    if (!kt__fd_is_terminal(KT__STDIN)) return;
     kt__terminal_use_utf8();
     kt__terminal_watch();
     c->editor = kt__line_editor_open(names, n_names);

@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "term/cli.h"
 #include "term/terminal.h"
 
@@ -38,7 +38,7 @@ static void show_meter(const kt__chat *c) {
     int32_t n_ctx = c->session->engine_info.n_ctx;
     bool nearly_full = used > (size_t)n_ctx / 4 * 3;
     if (c->setup->quiet || (!c->editor && !nearly_full)) return;
-    bool dim = kt__terminal_can_style(STDERR_FILENO);
+    bool dim = kt__terminal_can_style(KT__STDERR);
     fprintf(stderr, "%s(%zu of %d tokens of the context%s)%s\n", dim ? "\033[2m" : "", used,
             (int)n_ctx, nearly_full ? ": nearly full" : "", dim ? "\033[0m" : "");
 }
@@ -54,11 +54,11 @@ static kt_status generate_answer(kt__chat *c, const kt_gen_params *params,
     kt__terminal_hush();
     kt__progress_begin(&c->progress, c->session->engine);
     request.seq = c->session->seq;
-    request.prompt.messages = c->messages.items;
-    request.prompt.n_messages = c->messages.n;
+    request.messages = c->messages.items;
+    request.n_messages = c->messages.n;
     request.gen = *params;
-    request.parts.split = true;
-    request.parts.on_part = on_part;
+    request.split = true;
+    request.on_part = on_part;
     status = kt_request_run(c->session->engine, &request, NULL, c, report, err);
     kt_learned_close(&learned);
     kt__progress_end(&c->progress);

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
 #include "term/cli.h"
 
 enum { MOST_BYTES = 64 << 20, PASSAGE_BYTES = 1200, MOST_PASSAGES = 1 << 20 };
@@ -19,7 +19,7 @@ enum { MOST_BYTES = 64 << 20, PASSAGE_BYTES = 1200, MOST_PASSAGES = 1 << 20 };
 
 static bool has_end(const char *path, const char *end) {
     size_t n = strlen(path), e = strlen(end);
-    return n > e && !strcasecmp(path + n - e, end);
+    return n > e && !kt__strcasecmp(path + n - e, end);
 }
 
 /* A name that begins with a dash is no option of a program. */
@@ -72,7 +72,7 @@ static kt_status read_plain(const char *path, kt__buf *out, kt_error *err) {
 }
 
 static kt_status read_document(const char *path, kt__buf *out, bool *paged, kt_error *err) {
-    if (access(path, R_OK) != 0)
+    if (!kt__file_readable(path))
         return kt__fail(err, KT_E_IO, "--read %.200s: %s", path, strerror(errno));
     *paged = true;
     if (has_end(path, ".pdf")) return read_pdf(path, out, err);

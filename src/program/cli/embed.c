@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
 #include "term/cli.h"
@@ -189,7 +189,7 @@ static void show_progress(embedder *e) {
 
 static void begin_progress(embedder *e) {
     e->begin_us = e->shown_us = kt__now_us();
-    e->show = isatty(STDERR_FILENO) && (e->opts->out || !isatty(STDOUT_FILENO));
+    e->show = kt__fd_is_terminal(KT__STDERR) && (e->opts->out || !kt__fd_is_terminal(KT__STDOUT));
 }
 
 static void end_progress(const embedder *e) {
@@ -259,13 +259,13 @@ static kt_status read_ids(const json_t *list, int32_t **ids, size_t *n, kt_error
 static kt_status submit_text(embedder *e, const char *text, size_t len, const int32_t *ids,
                              size_t n_ids, kt_error *err) {
     kt_request_params r = kt_request_params_default();
-    r.prompt.text = ids ? NULL : text;
-    r.prompt.text_len = ids ? 0 : len;
-    if (!e->opts->plain) r.prompt.text_flags |= KT_TOK_PARSE_SPECIAL;
-    r.prompt.ids = ids;
-    r.prompt.n_ids = n_ids;
-    r.embedding.pooling = poolings[e->opts->pooling];
-    r.embedding.normalize = e->opts->normalize;
+    r.text = ids ? NULL : text;
+    r.text_len = ids ? 0 : len;
+    if (!e->opts->plain) r.text_flags |= KT_TOK_PARSE_SPECIAL;
+    r.ids = ids;
+    r.n_ids = n_ids;
+    r.pooling = poolings[e->opts->pooling];
+    r.normalize = e->opts->normalize;
     r.adapters = e->session->lora.uses;
     r.n_adapters = e->session->lora.n;
     if (e->n == e->cap) {

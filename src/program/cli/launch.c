@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "cli/launch_programs.h"
 #include "setup/model_file.h"
 #include "term/cli.h"

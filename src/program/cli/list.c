@@ -2,12 +2,12 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "setup/made.h"
 #include "setup/model_file.h"
 #include "term/cli.h"
@@ -210,15 +210,15 @@ static kt_status find_required(const cabinet *c, const char *name, const kt__she
 /* A model by the path of its file, which need not lie among the others. */
 static bool find_at_path(const cabinet *c, const char *path, kt__shelf_model *other,
                          const kt__shelf_model **out) {
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    kt__file_info st;
+    if (!kt__file_look(path, &st) || !st.is_file) return false;
     *out = kt__shelf_at(&c->shelf, path);
     if (*out) return true;
     *other = (kt__shelf_model){.name = (char *)(uintptr_t)path,
                                .path = (char *)(uintptr_t)path,
                                .n_files = 1,
-                               .bytes = (uint64_t)st.st_size,
-                               .used_s = st.st_atime};
+                               .bytes = st.bytes,
+                               .used_s = st.used_s};
     *out = other;
     return true;
 }

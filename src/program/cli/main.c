@@ -1,10 +1,10 @@
 /* kentang: finds the subcommand. */
-#include <signal.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "term/cli.h"
 #include "term/options.h"
+#include "term/terminal.h"
 
 static const struct {
     const char *name, *group, *summary;
@@ -98,8 +98,7 @@ static int run_help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGXFSZ,
-           SIG_IGN); /* a file over its limit is a failed write, which is told and cleaned up */
+    kt__limits_fail_writes();
     if (argc < 2) {
         print_help(stderr);
         return KT__EXIT_USAGE;

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 
@@ -69,7 +68,7 @@ static void end_line(marked *m) {
 }
 
 static bool is_name(const char *name, size_t len, const char *want) {
-    return strlen(want) == len && !strncasecmp(name, want, len);
+    return strlen(want) == len && !kt__strncasecmp(name, want, len);
 }
 
 static int kind_of(const char *name, size_t len) {
@@ -82,7 +81,7 @@ static int kind_of(const char *name, size_t len) {
 static const char *find_after(const marked *m, const char *from, const char *what) {
     size_t n = strlen(what);
     for (const char *p = from; (size_t)(m->end - p) >= n; p++)
-        if (!strncasecmp(p, what, n)) return p + n;
+        if (!kt__strncasecmp(p, what, n)) return p + n;
     return m->end;
 }
 
@@ -183,6 +182,6 @@ void kt__markup_text(const char *data, size_t len, kt__buf *out) {
 
 bool kt__markup_is(const char *data, size_t len) {
     while (len && strchr(" \t\r\n\xef\xbb\xbf", *data)) data++, len--;
-    return (len > 9 && !strncasecmp(data, "<!doctype", 9)) ||
-           (len > 5 && !strncasecmp(data, "<html", 5));
+    return (len > 9 && !kt__strncasecmp(data, "<!doctype", 9)) ||
+           (len > 5 && !kt__strncasecmp(data, "<html", 5));
 }

@@ -4,13 +4,12 @@
 #include <kentang.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "cli/agent_opts.h"
 #include "cli/chat.h"
 #include "cli/run_inputs.h"
@@ -55,7 +54,7 @@ static kt_status load_prompt_cache(const prompt_cache *cache, kt_seq *seq, kt_er
         if (!cache->read_only) return KT_OK;
         return kt__fail(err, KT_E_ARG, "--prompt-cache-ro needs --prompt-cache FILE");
     }
-    if (access(cache->file, F_OK) != 0 && errno == ENOENT) return KT_OK;
+    if (!kt__file_exists(cache->file) && errno == ENOENT) return KT_OK;
     kt_error why;
     kt_status status = kt_seq_restore(seq, cache->file, &why);
     if (status == KT_E_FORMAT || status == KT_E_STATE) {
@@ -252,7 +251,7 @@ static kt_status get_prompt(const run_opts *opts, prompt *p, kt_error *err) {
     if (opts->prompt) return copy_prompt(opts->prompt, opts->escapes, p, err);
     if (p->word && !from_stdin) return copy_prompt(p->word, opts->escapes, p, err);
     const char *file = from_stdin ? "-" : opts->file;
-    if (!file && (opts->interactive || isatty(STDIN_FILENO))) return KT_OK;
+    if (!file && (opts->interactive || kt__fd_is_terminal(KT__STDIN))) return KT_OK;
     kt_status status = kt__text_file_read(file ? file : "-", MAX_PROMPT_BYTES, opts->raw, &p->text,
                                           &p->len, err);
     if (status != KT_OK) return status;
@@ -302,12 +301,12 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
 /* A prompt with pictures is on no sequence: it is found again by what they are, not by where they were. */
 static void set_pictures(const kt__run_pictures *pictures, kt_request_params *request) {
     request->seq = NULL;
-    request->prompt.messages = NULL;
-    request->prompt.n_messages = 0;
-    request->prompt.chat_json = pictures->chat;
-    request->prompt.chat_json_len = strlen(pictures->chat);
-    request->prompt.pictures = pictures->list;
-    request->prompt.n_pictures = pictures->n;
+    request->messages = NULL;
+    request->n_messages = 0;
+    request->chat_json = pictures->chat;
+    request->chat_json_len = strlen(pictures->chat);
+    request->pictures = pictures->list;
+    request->n_pictures = pictures->n;
 }
 
 static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
@@ -329,16 +328,16 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
     request.gen = *params;
     request.constraint = opts->constraint;
     if (raw) {
-        request.prompt.text = text;
-        request.prompt.text_len = len;
-        request.prompt.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
-        request.prompt.fim_suffix = opts->fim_suffix;
-        request.prompt.fim_suffix_len = opts->fim_suffix ? strlen(opts->fim_suffix) : 0;
+        request.text = text;
+        request.text_len = len;
+        request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+        request.fim_suffix = opts->fim_suffix;
+        request.fim_suffix_len = opts->fim_suffix ? strlen(opts->fim_suffix) : 0;
     } else {
-        request.prompt.messages = messages + first;
-        request.prompt.n_messages = 2 - first;
-        request.parts.split = true;
-        request.parts.on_part = on_part;
+        request.messages = messages + first;
+        request.n_messages = 2 - first;
+        request.split = true;
+        request.on_part = on_part;
     }
     kt_learned learned = {0};
     kt__run_pictures pictures = {0};
@@ -398,9 +397,9 @@ static kt_status print_answer_json(const kt__session *s, const output *out, cons
 
 /* Whether what goes to stdout and what goes to stderr are in one text. */
 static bool outputs_meet(void) {
-    struct stat out, err;
-    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    kt__file_info out, err;
+    return kt__fd_look(KT__STDOUT, &out) && kt__fd_look(KT__STDERR, &err) &&
+           out.device == err.device && out.number == err.number;
 }
 
 /* On a terminal the answer's last line ends; a file or a program gets the answer alone. */

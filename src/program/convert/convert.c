@@ -3,11 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "convert/json_file.h"
 #include "convert/plan.h"
 #include "convert/vocab.h"
@@ -32,7 +31,7 @@ static kt_status read_config(conversion *c) {
     json_t *root;
     c->config_path = kt__folder_path(c->source, "config.json");
     if (!c->config_path) return kt__fail_nomem(c->err, "a path", 0);
-    if (access(c->config_path, F_OK) != 0 && errno == ENOENT)
+    if (!kt__file_exists(c->config_path) && errno == ENOENT)
         KT__STEP(kt__fail_at(
             c->err, KT_E_IO, c->source, UINT64_MAX,
             "the folder is no model: it has no config.json; a GGUF file in it is named itself"));
@@ -66,19 +65,19 @@ static kt_status read_vocab(conversion *c) {
     return status;
 }
 
-static bool has_file(const kt__folder *folder, const struct stat *st) {
+static bool has_file(const kt__folder *folder, const kt__file_info *st) {
     for (size_t i = 0; i < folder->n_shards; i++)
-        if (folder->shards[i].device == (uint64_t)st->st_dev &&
-            folder->shards[i].inode == (uint64_t)st->st_ino)
+        if (folder->shards[i].device == (uint64_t)st->device &&
+            folder->shards[i].inode == (uint64_t)st->number)
             return true;
     return false;
 }
 
 /* The output may not be one of the files that are read. */
 static kt_status check_target(const conversion *c) {
-    struct stat st;
-    if (stat(c->output->target, &st) != 0) return KT_OK;
-    if (!S_ISREG(st.st_mode))
+    kt__file_info st;
+    if (!kt__file_look(c->output->target, &st)) return KT_OK;
+    if (!st.is_file)
         return kt__fail_at(c->err, KT_E_IO, c->output->target, UINT64_MAX,
                            "the output is there already, and not a regular file");
     bool among = has_file(&c->folder, &st);

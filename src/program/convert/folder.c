@@ -1,15 +1,12 @@
 #include "convert/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 #include "convert/json_file.h"
 
 #define SINGLE_NAME "model.safetensors"
@@ -43,19 +40,19 @@ out:
 
 /* shard->path is set. */
 static kt_status open_shard(kt__shard *shard, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     kt_status status = kt__folder_check_link(shard->path, err);
     if (status != KT_OK) return status;
-    shard->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (shard->fd < 0 || fstat(shard->fd, &st) != 0)
+    shard->fd = kt__fd_open(shard->path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
+    if (shard->fd < 0 || !kt__fd_look(shard->fd, &st))
         return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "cannot open: %s",
                            strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (!st.is_file)
         return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "not a regular file");
-    shard->bytes = (uint64_t)st.st_size;
-    shard->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    shard->device = (uint64_t)st.st_dev;
-    shard->inode = (uint64_t)st.st_ino;
+    shard->bytes = st.bytes;
+    shard->mtime_ns = st.changed_s * 1000000000 + st.changed_ns;
+    shard->device = st.device;
+    shard->inode = st.number;
     return read_header(shard, err);
 }
 
@@ -232,7 +229,7 @@ static kt_status build_names(kt__folder *folder, kt_error *err) {
 
 static kt_status no_weights(const char *dir, kt_error *err) {
     char *own = kt__folder_path(dir, "consolidated.safetensors");
-    bool is_own = own && access(own, F_OK) == 0;
+    bool is_own = own && kt__file_exists(own);
     kt__free(own);
     if (is_own)
         return kt__fail_at(err, KT_E_UNSUPPORTED, dir, UINT64_MAX,
@@ -264,7 +261,7 @@ out:
 }
 
 kt_status kt__folder_open(const char *dir, kt__folder *out, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     char *single = kt__folder_path(dir, SINGLE_NAME);
     kt_status status = KT_OK;
     *out = (kt__folder){.shards = kt__calloc(KT__FOLDER_MAX_SHARDS, sizeof *out->shards)};
@@ -272,11 +269,11 @@ kt_status kt__folder_open(const char *dir, kt__folder *out, kt_error *err) {
         status = kt__fail_nomem(err, "the folder's files", sizeof *out->shards);
         goto out;
     }
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (!kt__file_look(dir, &st) || !st.is_folder) {
         status = kt__fail_at(err, KT_E_IO, dir, UINT64_MAX, "not a folder that can be read");
         goto out;
     }
-    if (stat(single, &st) != 0) {
+    if (!kt__file_look(single, &st)) {
         KT__TRY(open_indexed(dir, out, err));
         goto out;
     }
@@ -297,7 +294,7 @@ kt_status kt__folder_open_file(const char *dir, const char *name, kt__folder *ou
 void kt__folder_close(kt__folder *folder) {
     for (size_t i = 0; i < folder->n_shards; i++) {
         kt__shard *shard = &folder->shards[i];
-        if (shard->fd >= 0) close(shard->fd);
+        if (shard->fd >= 0) kt__fd_close(shard->fd);
         kt__free(shard->path);
         kt__safetensors_free(&shard->st);
     }

@@ -1,18 +1,15 @@
 #include "convert/json_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 
 char *kt__folder_path(const char *dir, const char *name) {
@@ -44,9 +41,9 @@ static bool may_lie_at(const char *real, const char *home) {
 }
 
 kt_status kt__folder_check_link(const char *path, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     const char *slash = strrchr(path, '/');
-    if (!slash || lstat(path, &st) != 0 || !S_ISLNK(st.st_mode))
+    if (!slash || !kt__file_look_here(path, &st) || !st.is_link)
         return KT_OK; /* absent: the opening says so */
     char *folder = kt__strndup(path, (size_t)(slash - path) + (slash == path));
     char *home = folder ? realpath(folder, NULL) : NULL, *real = realpath(path, NULL);
@@ -68,20 +65,19 @@ kt_status kt__folder_check_link(const char *path, kt_error *err) {
 /* O_NONBLOCK: a pipe in place of the file is refused, not waited for. */
 static kt_status open_regular(const char *path, size_t max, bool required, int *fd, size_t *size,
                               kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     kt_status status = kt__folder_check_link(path, err);
     if (status != KT_OK) return status;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
     if (*fd < 0 && errno == ENOENT && !required) return KT_OK;
-    if (*fd < 0 || fstat(*fd, &st) != 0)
+    if (*fd < 0 || !kt__fd_look(*fd, &st))
         return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read: %s", strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "not a regular file");
-    if ((uint64_t)st.st_size > max)
+    if (!st.is_file) return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "not a regular file");
+    if (st.bytes > max)
         return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
                            "%lld bytes are over the limit of %zu for such a file",
-                           (long long)st.st_size, max);
-    *size = (size_t)st.st_size;
+                           (long long)st.bytes, max);
+    *size = (size_t)st.bytes;
     return KT_OK;
 }
 
@@ -108,7 +104,7 @@ kt_status kt__folder_read_file(const char *path, size_t max, bool required, char
     *text = data;
     data = NULL;
 out:
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     kt__free(data);
     return status;
 }

@@ -1,16 +1,13 @@
 #include "convert/write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 
 /* How far the file is good; twice, so that a torn write leaves the other one. */
 typedef struct part_record {
@@ -32,20 +29,20 @@ static kt__digest check_of(const part_record *record) {
 
 /* The file under our name is the one that we have open and locked? */
 static bool still_ours(const kt__part *part) {
-    struct stat open_one, named;
-    return fstat(part->fd, &open_one) == 0 && stat(part->path, &named) == 0 &&
-           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+    kt__file_info open_one, named;
+    return kt__fd_look(part->fd, &open_one) && kt__file_look(part->path, &named) &&
+           open_one.device == named.device && open_one.number == named.number;
 }
 
 static kt_status open_locked(kt__part *part, kt_error *err) {
     for (int i = 0; i < 100; i++) {
-        part->fd = open(part->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        part->fd = kt__fd_open(part->path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK);
         if (part->fd < 0) return fail_part(part, err, "create the output");
-        if (flock(part->fd, LOCK_EX | LOCK_NB) != 0)
+        if (!kt__fd_lock(part->fd, false))
             return kt__fail_at(err, KT_E_STATE, part->path, UINT64_MAX,
                                "another conversion to this file is running");
         if (still_ours(part)) return KT_OK;
-        close(part->fd); /* it was renamed or removed in between */
+        kt__fd_close(part->fd); /* it was renamed or removed in between */
         part->fd = -1;
     }
     return kt__fail_at(err, KT_E_IO, part->path, UINT64_MAX, "the file keeps being replaced");
@@ -53,9 +50,9 @@ static kt_status open_locked(kt__part *part, kt_error *err) {
 
 /* What an earlier run has left; anything unexpected counts as nothing. */
 static void read_records(kt__part *part) {
-    struct stat st;
+    kt__file_info st;
     part_record record;
-    if (fstat(part->fd, &st) != 0 || (uint64_t)st.st_size < part->bytes) return;
+    if (!kt__fd_look(part->fd, &st) || st.bytes < part->bytes) return;
     for (unsigned i = 0; i < 2; i++) {
         if (!kt__fd_read_at(part->fd, &record, sizeof record, part->bytes + i * sizeof record))
             continue;
@@ -70,8 +67,8 @@ static void read_records(kt__part *part) {
 }
 
 static kt_status begin_anew(kt__part *part, kt_error *err) {
-    if (ftruncate(part->fd, 0) != 0) return fail_part(part, err, "empty the output");
-    if (fallocate(part->fd, 0, 0, (off_t)(part->bytes + 2 * sizeof(part_record))) != 0 &&
+    if (!kt__fd_cut(part->fd, 0)) return fail_part(part, err, "empty the output");
+    if (!kt__fd_reserve(part->fd, part->bytes + 2 * sizeof(part_record)) &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
         kt_status status = kt__fail_at(err, KT_E_IO, part->path, UINT64_MAX,
                                        "no room for %.1f GiB: %s", (double)part->bytes / (1 << 30),
@@ -103,7 +100,7 @@ kt_status kt__part_write(const kt__part *part, const void *data, size_t n, uint6
 kt_status kt__part_checkpoint(kt__part *part, uint64_t good, kt_error *err) {
     part_record record = {.magic = RECORD_MAGIC, .good = good, .identity = part->identity};
     record.check = check_of(&record);
-    if (fdatasync(part->fd) != 0) return fail_part(part, err, "make durable");
+    if (!kt__fd_sync_data(part->fd)) return fail_part(part, err, "make durable");
     uint64_t at = part->bytes + (part->turn++ % 2) * sizeof record;
     if (!kt__fd_write_at(part->fd, &record, sizeof record, at))
         return fail_part(part, err, "record the progress");
@@ -112,7 +109,7 @@ kt_status kt__part_checkpoint(kt__part *part, uint64_t good, kt_error *err) {
 }
 
 kt_status kt__part_finish(kt__part *part, kt_error *err) {
-    if (ftruncate(part->fd, (off_t)part->bytes) != 0 || fsync(part->fd) != 0)
+    if (!kt__fd_cut(part->fd, part->bytes) || !kt__fd_sync(part->fd))
         return fail_part(part, err, "complete");
     if (rename(part->path, part->target) != 0) return fail_part(part, err, "rename");
     kt__sync_folder_of(part->target);
@@ -120,13 +117,13 @@ kt_status kt__part_finish(kt__part *part, kt_error *err) {
 }
 
 void kt__part_close(kt__part *part) {
-    if (part->path && part->fd >= 0) close(part->fd);
+    if (part->path && part->fd >= 0) kt__fd_close(part->fd);
     kt__free(part->path);
     kt__free(part->target);
     *part = (kt__part){.fd = -1};
 }
 
 void kt__part_remove(kt__part *part) {
-    if (part->path && part->fd >= 0 && still_ours(part)) unlink(part->path);
+    if (part->path && part->fd >= 0 && still_ours(part)) kt__file_remove(part->path);
     kt__part_close(part);
 }

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <inttypes.h>

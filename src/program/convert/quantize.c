@@ -1,12 +1,11 @@
 #include "convert/convert.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "convert/planned.h"
 #include "host/filemap.h"
 
@@ -53,13 +52,13 @@ static kt_status open_source(requantizer *q) {
 
 /* The output may not be a part of what is read. */
 static kt_status check_output(const requantizer *q) {
-    struct stat out, in;
-    if (stat(q->output->target, &out) != 0) return KT_OK;
+    kt__file_info out, in;
+    if (!kt__file_look(q->output->target, &out)) return KT_OK;
     for (int i = 0; i < kt__gguf_n_parts(q->gguf); i++) {
         const uint8_t *data;
         uint64_t size;
         const kt__filemap *map = kt__gguf_part_bytes(q->gguf, i, &data, &size);
-        if (map && fstat(map->fd, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+        if (map && kt__fd_look(map->fd, &in) && in.device == out.device && in.number == out.number)
             return kt__fail_at(q->err, KT_E_ARG, q->output->target, UINT64_MAX,
                                "the output is the file that is read");
     }
@@ -71,7 +70,7 @@ static kt_status check_output(const requantizer *q) {
 static const kt__type_rule *find_rule(const requantizer *q, const char *name) {
     const kt__type_rule *found = NULL;
     for (size_t i = 0; i < q->params->n_rules; i++)
-        if (fnmatch(q->params->rules[i].pattern, name, 0) == 0) found = &q->params->rules[i];
+        if (kt__pattern_matches(q->params->rules[i].pattern, name)) found = &q->params->rules[i];
     return found;
 }
 
@@ -207,12 +206,12 @@ static kt_status add_source_facts(const requantizer *q, kt__hash *hash) {
     for (int i = 0; i < kt__gguf_n_parts(q->gguf); i++) {
         const uint8_t *data;
         uint64_t size;
-        struct stat st;
+        kt__file_info st;
         const kt__filemap *map = kt__gguf_part_bytes(q->gguf, i, &data, &size);
-        if (!map || map->fd < 0 || fstat(map->fd, &st) != 0)
+        if (!map || map->fd < 0 || !kt__fd_look(map->fd, &st))
             return kt__fail_at(q->err, KT_E_IO, q->params->source, UINT64_MAX, "cannot be read");
-        const uint64_t facts[] = {size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
-                                  (uint64_t)st.st_dev, (uint64_t)st.st_ino};
+        const uint64_t facts[] = {size, (uint64_t)st.changed_s, (uint64_t)st.changed_ns, st.device,
+                                  st.number};
         kt__hash_add(hash, facts, sizeof facts);
     }
     if (q->params->change) {

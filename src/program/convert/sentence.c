@@ -1,10 +1,10 @@
 #include "convert/plan.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "convert/config.h"
 #include "convert/json_file.h"
 
@@ -146,7 +146,7 @@ static kt_status read_module(const char *dir, const json_t *entry, kt__sentence 
 /* A folder of sentence-transformers without its list of modules has lost how texts are pooled. */
 static kt_status check_list(const char *dir, const char *path, const json_t *list, kt_error *err) {
     char *sign = list ? NULL : kt__folder_path(dir, "config_sentence_transformers.json");
-    bool lost = sign && access(sign, F_OK) == 0;
+    bool lost = sign && kt__file_exists(sign);
     kt__free(sign);
     if (!lost) return KT_OK;
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX,

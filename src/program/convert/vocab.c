@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "convert/json_file.h"
 
 /* Bytes of a tokenizer.json or tokenizer.model, of a smaller side file, and of all strings made. */
@@ -103,7 +103,7 @@ kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char 
 
 static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
     char *tekken = kt__folder_path(v->dir, "tekken.json");
-    bool has_tekken = tekken && access(tekken, F_OK) == 0;
+    bool has_tekken = tekken && kt__file_exists(tekken);
     kt__free(tekken);
     return kt__fail_at(err, has_tekken ? KT_E_UNSUPPORTED : KT_E_IO, v->dir, UINT64_MAX,
                        "the folder has neither tokenizer.json nor tokenizer.model, and no "

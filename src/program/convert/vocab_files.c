@@ -3,10 +3,10 @@
  * rules are not in the files. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "convert/json_file.h"
 #include "convert/sentencepiece.h"
@@ -278,7 +278,7 @@ static kt_status unknown_file_class(const kt__vocab *v, kt_error *err) {
 
 static bool has_file(const kt__vocab *v, const char *name) {
     char *path = kt__folder_path(v->dir, name);
-    bool there = path && access(path, F_OK) == 0;
+    bool there = path && kt__file_exists(path);
     kt__free(path);
     return there;
 }

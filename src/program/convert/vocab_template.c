@@ -1,12 +1,12 @@
 /* Chat templates: in tokenizer_config.json, in files of their own, or in chat_template.json. */
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "convert/json_file.h"
 #include "convert/vocab.h"
 
@@ -69,16 +69,16 @@ static kt_status add_more_files(kt__vocab *v, kt_error *err) {
     char *path = kt__folder_path(v->dir, folder);
     kt_status status = path ? kt__folder_check_link(path, err)
                             : kt__fail_nomem(err, "a path", sizeof folder);
-    DIR *dir = status == KT_OK ? opendir(path) : NULL;
-    for (struct dirent *e; dir && status == KT_OK && (e = readdir(dir));) {
+    kt__listing *dir = status == KT_OK ? kt__listing_open(path) : NULL;
+    for (const char *e; dir && status == KT_OK && (e = kt__listing_next(dir));) {
         char file[sizeof folder + MAX_NAME + sizeof tail + 2];
-        size_t len = strlen(e->d_name), n_tail = sizeof tail - 1;
-        if (len <= n_tail || strcmp(e->d_name + len - n_tail, tail) != 0) continue;
-        if (!is_key_name(e->d_name, len - n_tail)) continue;
-        snprintf(file, sizeof file, "%s/%s", folder, e->d_name);
-        status = add_file(v, file, e->d_name, len - n_tail, err);
+        size_t len = strlen(e), n_tail = sizeof tail - 1;
+        if (len <= n_tail || strcmp(e + len - n_tail, tail) != 0) continue;
+        if (!is_key_name(e, len - n_tail)) continue;
+        snprintf(file, sizeof file, "%s/%s", folder, e);
+        status = add_file(v, file, e, len - n_tail, err);
     }
-    if (dir) closedir(dir);
+    if (dir) kt__listing_close(dir);
     kt__free(path);
     return status;
 }

@@ -1,12 +1,12 @@
 #include "convert/write.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "base/thread.h"
 #include "convert/planned.h"
 #include "host/pool.h"
 

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "context/types.h"
 #include "convert/planned.h"
 #include "make/calibration.h"
@@ -217,7 +217,7 @@ static kt_status judge_group(auto_plan *p, int group, double *kl, kt_error *err)
 }
 
 static kt_status judge_groups(auto_plan *p, kt_error *err) {
-    bool shown = !p->opts->quiet && isatty(STDERR_FILENO);
+    bool shown = !p->opts->quiet && kt__fd_is_terminal(KT__STDERR);
     kt_status status = KT_OK;
     for (int g = 0; g < GROUPS && status == KT_OK; g++) {
         double kl = 0, errors = 0;

@@ -2,10 +2,10 @@
 #include "convert/convert.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "make/calibration.h"
 #include "setup/command_model.h"
 #include "setup/setting_opts.h"
@@ -104,7 +104,7 @@ static kt_status take_sums(const kt_model *model, int layer, const layer_sums *s
 
 /* On a terminal one line, drawn over itself. */
 static void show_layers(int done, int all) {
-    if (!kt__terminal_can_draw(STDERR_FILENO)) return;
+    if (!kt__terminal_can_draw(KT__STDERR)) return;
     fprintf(stderr, "\rkentang imatrix: %d of %d layers\033[K%s", done, all,
             done == all ? "\n" : "");
     fflush(stderr);

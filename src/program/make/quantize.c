@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "make/auto_recipe.h"
 #include "make/hessian.h"
 #include "synth/write_options.h"
@@ -190,7 +190,7 @@ static int quantize_words(const struct quantize_opts *opts, const char *const *w
                           size_t n_words) {
     quantize_run q = {.opts = opts,
                       .params = {.source = words[0], .target_bytes = opts->target_bytes},
-                      .is_auto = n_words == 3 && strcasecmp(words[2], "auto") == 0};
+                      .is_auto = n_words == 3 && kt__strcasecmp(words[2], "auto") == 0};
     bool has_kl = opts->target_kl > 0.0f;
     if (q.is_auto && opts->has_target == has_kl)
         return kt__cli_usage_error("quantize", "auto takes either --target-size or --target-kl");

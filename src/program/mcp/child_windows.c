@@ -1,14 +1,14 @@
 #include "mcp/link.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
 
 /* A job object takes the place of a process group: who is in it ends with it, and it with this program. There is no
  * Landlock: a server that asks for a sandbox is refused. */
@@ -50,7 +50,7 @@ static bool is_program(const char *path, const char *extension, char *out, size_
  * they are not started. */
 static bool find_in(const char *path, char *out, size_t size) {
     size_t n = strlen(path);
-    bool named = n > 4 && !strcasecmp(path + n - 4, ".exe");
+    bool named = n > 4 && !kt__strcasecmp(path + n - 4, ".exe");
     return is_program(path, named ? "" : ".exe", out, size);
 }
 
@@ -87,7 +87,7 @@ static char **make_environment(const kt__mcp_server_config *c, char (*clean)[409
 
 static void close_pair(int pair[2]) {
     for (int i = 0; i < 2; i++) {
-        if (pair[i] >= 0) close(pair[i]);
+        if (pair[i] >= 0) kt__fd_close(pair[i]);
         pair[i] = -1;
     }
 }
@@ -148,7 +148,7 @@ bool kt__child_has_ended(kt__child *child) {
 }
 
 static void close_end(int *fd) {
-    if (*fd >= 0) close(*fd);
+    if (*fd >= 0) kt__fd_close(*fd);
     *fd = -1;
 }
 

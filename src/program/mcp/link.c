@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "mcp/rpc.h"
 #include "net/curl_lib.h"
 #include "net/get.h"
@@ -231,10 +231,10 @@ static kt_status check_url(http_link *h, kt_error *err) {
         (void)h->curl.url_get(url, CURLUPART_SCHEME, &scheme, 0);
         (void)h->curl.url_get(url, CURLUPART_HOST, &host, 0);
     }
-    bool https = scheme && !strcasecmp(scheme, "https");
-    bool here = host && (!strcasecmp(host, "localhost") || !strcmp(host, "127.0.0.1") ||
+    bool https = scheme && !kt__strcasecmp(scheme, "https");
+    bool here = host && (!kt__strcasecmp(host, "localhost") || !strcmp(host, "127.0.0.1") ||
                          !strcmp(host, "[::1]"));
-    h->local = scheme && !strcasecmp(scheme, "http") && here;
+    h->local = scheme && !kt__strcasecmp(scheme, "http") && here;
     h->curl.free(scheme);
     h->curl.free(host);
     h->curl.url_cleanup(url);
@@ -270,7 +270,7 @@ static void take_event_line(http_link *h, const char *line, size_t len) {
 static bool is_event_stream(http_link *h) {
     char *type = NULL;
     (void)h->curl.easy_getinfo(h->easy, CURLINFO_CONTENT_TYPE, &type);
-    return type && !strncasecmp(type, "text/event-stream", 17);
+    return type && !kt__strncasecmp(type, "text/event-stream", 17);
 }
 
 /* Less than n ends the request: the answer is there, or it is too long. */
@@ -291,7 +291,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *user) {
     static const char name[] = "mcp-session-id:";
     http_link *h = user;
     size_t n = size * count, at = sizeof name - 1;
-    if (n > at && !strncasecmp(line, name, at)) {
+    if (n > at && !kt__strncasecmp(line, name, at)) {
         while (at < n && line[at] == ' ') at++;
         size_t len = 0;
         while (at + len < n && line[at + len] > ' ' && line[at + len] < 0x7f) len++;
@@ -504,7 +504,7 @@ static void take_mark(const json_t *schema, marks *m) {
     const char *name = json_string_value(mark);
     if (!mark) return;
     m->sound = m->sound && name && is_token(name) && is_primitive(schema) && m->n < MAX_PARAMS;
-    for (size_t i = 0; m->sound && i < m->n; i++) m->sound = strcasecmp(m->names[i], name) != 0;
+    for (size_t i = 0; m->sound && i < m->n; i++) m->sound = kt__strcasecmp(m->names[i], name) != 0;
     if (m->sound) m->names[m->n++] = name;
 }
 

@@ -9,7 +9,6 @@
 #include "mcp/servers.h"
 
 #include <jansson.h>
-#include <sys/types.h>
 
 /* Messages; knows no method. */
 

@@ -1,15 +1,13 @@
 #include "mcp/servers.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "mcp/rpc.h"
 
 enum { MAX_CONFIG = 4 << 20, MAX_DEPTH = 32, MAX_SERVERS = 64, DEFAULT_TIMEOUT_S = 60 };
@@ -273,22 +271,23 @@ static void make_folders(const char *path) {
     snprintf(folder, sizeof folder, "%s", path);
     for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
         *at = '\0';
-        (void)mkdir(folder, 0700);
+        (void)kt__folder_make(folder, true);
         *at = '/';
     }
 }
 
 /* Besides the file, and in its place when it is whole. */
 static kt_status write_pins(const kt__mcp_pins *pins, const char *text, kt_error *err) {
-    char beside[4200];
-    snprintf(beside, sizeof beside, "%s.%d", pins->path, (int)getpid());
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool written = fd >= 0 && kt__fd_write(fd, text, strlen(text)) && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    if (written && rename(beside, pins->path) == 0) return KT_OK;
+    char fresh[4200];
+    snprintf(fresh, sizeof fresh, "%s.%ld", pins->path, kt__process_number());
+    int fd = kt__fd_open(fresh,
+                         KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_PRIVATE);
+    bool written = fd >= 0 && kt__fd_write(fd, text, strlen(text)) && kt__fd_sync(fd);
+    if (fd >= 0) kt__fd_close(fd);
+    if (written && rename(fresh, pins->path) == 0) return KT_OK;
     kt_status status = kt__fail_at(err, KT_E_IO, pins->path, UINT64_MAX, "cannot write it: %s",
                                    strerror(errno));
-    (void)unlink(beside);
+    (void)kt__file_remove(fresh);
     return status;
 }
 

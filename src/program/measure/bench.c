@@ -5,12 +5,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "context/types.h"
 #include "host/pages.h"
 #include "kernels/dispatch.h"
@@ -369,8 +368,8 @@ static kt_status run_once(bench *b, const kt__bench_test *test, int n_gen, doubl
 }
 
 static uint64_t major_faults(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
+    kt__process_use use;
+    return kt__process_used(&use) ? use.major_faults : 0;
 }
 
 /* On stderr, and for JSON. */
@@ -538,7 +537,7 @@ static kt_status split_words(const char *option, const char *given, words *out, 
 
 /* A file whose name has a comma is one model. */
 static kt_status split_models(const char *given, words *out, kt_error *err) {
-    if (!given || access(given, F_OK) != 0) return split_words("-m", given, out, err);
+    if (!given || !kt__file_exists(given)) return split_words("-m", given, out, err);
     *out = (words){.items = {given}, .n = 1};
     return KT_OK;
 }

@@ -1,17 +1,16 @@
 #include "measure/bench_load.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "measure/figures.h"
 #include "measure/report.h"
 #include "setup/session.h"
@@ -94,10 +93,8 @@ static void warm_up(load *l) {
 }
 
 static double cpu_now(void) {
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+    kt__process_use use;
+    return kt__process_used(&use) ? (double)use.cpu_us * 1e-6 : 0;
 }
 
 /* n threads; in an open loop none is started long before it is due. */
@@ -290,8 +287,7 @@ static kt_status open_target(load *l, kt_error *err) {
     l->target.key = l->opts.key;
     l->target.n_predict = l->opts.n_predict;
     l->target.fresh = l->opts.fresh;
-    ssize_t n = getrandom(&l->target.salt, sizeof l->target.salt, 0);
-    (void)n;
+    (void)kt__random_bytes(&l->target.salt, sizeof l->target.salt);
     l->target.keep = l->opts.n_clients > 0;
     if (strcmp(l->opts.server, "none") != 0)
         return kt__target_read(&l->target, l->opts.server, err);

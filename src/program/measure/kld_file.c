@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/le.h"
+#include "base/system.h"
 
 static const char magic[8] = "_logits_";
 enum { HEADER_BYTES = 8 + 3 * 4, ROW_HEADER_BYTES = 8, BELOW_GREATEST = 16, CODE_MAX = 65535 };
@@ -62,13 +62,13 @@ static void kld_put_float(kt__kld_file *f, float x) {
 /* ---- reading ---- */
 
 static kt_status kld_check_length(kt__kld_file *f, kt_error *err) {
-    struct stat st;
-    if (fstat(fileno(f->file), &st) != 0) return kld_io_error(f, "cannot look at it", err);
+    kt__file_info st;
+    if (!kt__fd_look(fileno(f->file), &st)) return kld_io_error(f, "cannot look at it", err);
     uint64_t rows = (uint64_t)f->n_chunk * (uint64_t)(f->n_ctx - 1 - f->n_ctx / 2);
     uint64_t row_bytes = ROW_HEADER_BYTES + 2 * codes_in_row(f), body = 0;
     uint64_t head = HEADER_BYTES + 4 * (uint64_t)f->n_chunk * (uint64_t)f->n_ctx;
-    if (__builtin_mul_overflow(rows, row_bytes, &body) || head + body > (uint64_t)st.st_size)
-        return kt__fail_at(err, KT_E_TRUNCATED, f->path, (uint64_t)st.st_size,
+    if (__builtin_mul_overflow(rows, row_bytes, &body) || head + body > st.bytes)
+        return kt__fail_at(err, KT_E_TRUNCATED, f->path, st.bytes,
                            "%d chunks of %d tokens need %llu bytes", f->n_chunk, f->n_ctx,
                            (unsigned long long)(head + body));
     return KT_OK;

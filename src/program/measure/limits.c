@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -13,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/system.h"
 
 enum {
     MIB = 1 << 20,

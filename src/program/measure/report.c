@@ -2,20 +2,17 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "host/host.h"
 #include "kt_revision.h" /* written by cmake/revision.cmake: KT_REVISION */
 #include "measure/html.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "base/system.h"
 
 /* ---- the option and the file ---- */
 
@@ -92,20 +89,20 @@ static kt_status open_temp(const kt__report_opts *opts, char **temp, int *fd, kt
     size_t size = strlen(opts->path) + 32;
     *temp = kt__malloc(size);
     if (!*temp) return kt__fail_nomem(err, "a path", size);
-    snprintf(*temp, size, "%s.%ld.tmp", opts->path, (long)getpid());
-    *fd = open(*temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    snprintf(*temp, size, "%s.%ld.tmp", opts->path, kt__process_number());
+    *fd = kt__fd_open(*temp, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW);
     return *fd >= 0 ? KT_OK : fail_report(opts, err);
 }
 
 kt_status kt__report_check(const kt__report_opts *opts, kt_error *err) {
-    struct stat st;
+    kt__file_info st;
     char *temp = NULL;
     int fd = -1;
     if (!opts->path) return KT_OK;
     if (!*opts->path || !strcmp(opts->path, "-"))
         return kt__fail(err, KT_E_ARG, "--report needs the name of a file");
-    if (stat(opts->path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        if (S_ISDIR(st.st_mode)) {
+    if (kt__file_look(opts->path, &st) && !st.is_file) {
+        if (st.is_folder) {
             errno = EISDIR;
             return fail_report(opts, err);
         }
@@ -114,8 +111,8 @@ kt_status kt__report_check(const kt__report_opts *opts, kt_error *err) {
     }
     kt_status status = open_temp(opts, &temp, &fd, err);
     if (fd >= 0) {
-        close(fd);
-        unlink(temp);
+        kt__fd_close(fd);
+        kt__file_remove(temp);
     }
     kt__free(temp);
     return status;
@@ -126,12 +123,12 @@ kt_status kt__report_write(const kt__report_opts *opts, const kt__buf *bytes, kt
     int fd = -1;
     kt_status status = open_temp(opts, &temp, &fd, err);
     if (fd >= 0) {
-        bool whole = kt__fd_write_at(fd, bytes->data, bytes->len, 0) && fsync(fd) == 0;
+        bool whole = kt__fd_write_at(fd, bytes->data, bytes->len, 0) && kt__fd_sync(fd);
         int why = whole ? 0 : errno;
-        if (close(fd) != 0 && !why) why = errno;
+        if (!kt__fd_close(fd) && !why) why = errno;
         if (!why && rename(temp, opts->path) != 0) why = errno;
         if (why) {
-            unlink(temp);
+            kt__file_remove(temp);
             errno = why;
             status = fail_report(opts, err);
         }
@@ -389,10 +386,7 @@ void kt__machine_thp(char *out, size_t size) {
 }
 
 void kt__machine_system(char *out, size_t size) {
-    struct utsname name;
-    out[0] = '\0';
-    if (uname(&name) == 0)
-        snprintf(out, size, "%s %s %s", name.sysname, name.release, name.machine);
+    (void)kt__system_name(out, size);
 }
 
 const char *kt__machine_revision(void) {

@@ -1,11 +1,11 @@
 #include "measure/quality.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 
 /* logits that lie in memory at a time */
 enum { ROWS = 64 };
@@ -159,7 +159,7 @@ kt_status kt__text_score_run(const kt__text_score *t, kt__session *session, kt__
                  .base.session = t->base,
                  .n_vocab = (size_t)session->info.n_vocab};
     size_t n_chunk = kt__text_score_chunks(t), n_ctx = (size_t)kt__text_score_ctx(t);
-    bool show = t->command && isatty(STDERR_FILENO);
+    bool show = t->command && kt__fd_is_terminal(KT__STDERR);
     int64_t begin = kt__now_ns();
     kt_status status = scoring_alloc(&s, err);
     for (size_t c = 0; c < n_chunk && status == KT_OK; c++) {

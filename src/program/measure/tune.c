@@ -13,10 +13,11 @@
 #include "term/cli.h"
 #include "term/terminal.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/system.h"
+#include "base/thread.h"
 
 /* ---- comparing by paired runs ---- */
 
@@ -68,7 +69,7 @@ static void conclude_test(kt__ab_test *test) {
 
 /* On a terminal one line, drawn over itself. Round -1 warms up. */
 static void show_run(const kt__ab_test *test, int round, int k) {
-    if (!kt__terminal_can_draw(STDERR_FILENO)) return;
+    if (!kt__terminal_can_draw(KT__STDERR)) return;
     int done = (round + 1) * test->n + k, all = (test->n_rounds + 1) * test->n;
     fprintf(stderr, "\rkentang tune: %s: %d of %d runs\033[K", test->what, done, all);
     if (done == all) fputc('\n', stderr);

@@ -1,29 +1,23 @@
 #include "net/curl_lib.h"
 
-#include <dlfcn.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/error.h"
+#include "base/system.h"
 
 /* POSIX lets dlsym's object pointer be a function; ISO C has no cast for it. */
 static bool find_curl_symbol(void *lib, const char *name, void *function) {
-    void *symbol = dlsym(lib, name);
+    void *symbol = kt__library_find(lib, name);
     memcpy(function, &symbol, sizeof symbol);
     return symbol != NULL;
-}
-
-/* The kernel loaded no interpreter next to it: nobody is there to load a library. */
-static bool is_static_program(void) {
-    return getauxval(AT_BASE) == 0;
 }
 
 kt_status kt__curl_open(const char *purpose, kt__curl *out, kt_error *err) {
     bool whole = true;
     memset(out, 0, sizeof *out);
-    void *lib = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (!lib) lib = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (!lib && is_static_program())
+    void *lib = kt__library_open("libcurl.so.4");
+    if (!lib) lib = kt__library_open("libcurl-gnutls.so.4");
+    if (!lib && kt__process_is_static())
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "%s needs libcurl, and this is the static binary, which loads no library: "
                         "get the file with another program and give its name with -m, or use "

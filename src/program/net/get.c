@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
+
+#include "base/text.h"
 
 /* ---- addresses ---- */
 
@@ -121,7 +122,7 @@ static kt_status fail_get(const get *g, const char *url, CURLcode code, kt_error
 }
 
 static bool is_web_address(const char *url) {
-    return !strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8);
+    return !kt__strncasecmp(url, "http://", 7) || !kt__strncasecmp(url, "https://", 8);
 }
 
 /* One request; *next is where it leads on, in libcurl's memory, or NULL. */

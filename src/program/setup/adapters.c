@@ -1,6 +1,5 @@
 #include "setup/adapters.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "store/load_in.h"
 
 /* ---- the settings ---- */

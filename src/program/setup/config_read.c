@@ -2,13 +2,12 @@
 #include "setup/config_set.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "setup/toml.h"
 
 enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES };
@@ -65,13 +64,13 @@ bool kt__config_find_file(char *path, size_t size) {
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (xdg && *xdg) {
         snprintf(path, size, "%s/kentang/kentang.toml", xdg);
-        if (access(path, F_OK) == 0) return true;
+        if (kt__file_exists(path)) return true;
     } else if (home && *home) {
         snprintf(path, size, "%s/.config/kentang/kentang.toml", home);
-        if (access(path, F_OK) == 0) return true;
+        if (kt__file_exists(path)) return true;
     }
     snprintf(path, size, "/etc/kentang/kentang.toml");
-    return access(path, F_OK) == 0;
+    return kt__file_exists(path);
 }
 
 /* ---- environment ---- */
@@ -238,30 +237,29 @@ static kt_status fail_errno(const char *path, const char *what, kt_error *err) {
                        strerror(code));
 }
 
-static const char *kind_of_file(mode_t mode) {
-    return S_ISDIR(mode)    ? "a directory"
-           : S_ISFIFO(mode) ? "a pipe"
-           : S_ISSOCK(mode) ? "a socket"
-                            : "a device";
+static const char *kind_of_file(const kt__file_info *st) {
+    return st->is_folder   ? "a directory"
+           : st->is_pipe   ? "a pipe"
+           : st->is_socket ? "a socket"
+                           : "a device";
 }
 
-/* O_NONBLOCK: opening a pipe that has no writer would wait for one. */
-static kt_status open_regular(const char *path, const char *what, int *fd, struct stat *st,
+static kt_status open_regular(const char *path, const char *what, int *fd, kt__file_info *st,
                               kt_error *err) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (*fd < 0 || fstat(*fd, st) != 0) return fail_errno(path, what, err);
-    if (S_ISREG(st->st_mode)) return KT_OK;
+    *fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
+    if (*fd < 0 || !kt__fd_look(*fd, st)) return fail_errno(path, what, err);
+    if (st->is_file) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                        "cannot read %s in %s: it is %s; they must be in a regular file, because a "
                        "reload reads them again",
-                       what, path, kind_of_file(st->st_mode));
+                       what, path, kind_of_file(st));
 }
 
 static kt_status read_text(int fd, const char *path, const char *what, kt__buf *out,
                            kt_error *err) {
     char piece[4096];
     ssize_t n;
-    while ((n = read(fd, piece, sizeof piece)) != 0) {
+    while ((n = kt__fd_read(fd, piece, sizeof piece)) != 0) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return fail_errno(path, what, err);
         if (kt__buf_append(out, piece, (size_t)n)) continue;
@@ -289,25 +287,25 @@ static kt_status check_text(kt__buf *text, const char *path, kt_error *err) {
 }
 
 kt_status kt__config_file_read(const char *path, const char *what, size_t max, kt__buf *out,
-                               struct stat *st, kt_error *err) {
-    struct stat own;
+                               kt__file_info *st, kt_error *err) {
+    kt__file_info own;
     int fd = -1;
     kt_status status;
     if (!st) st = &own;
     kt__buf_init(out, max);
     KT__TRY(open_regular(path, what, &fd, st, err));
-    if (st->st_size > 0 && (uint64_t)st->st_size <= max)
-        (void)kt__buf_reserve(out, (size_t)st->st_size); /* in one block: no copies remain */
+    if (st->bytes > 0 && st->bytes <= max)
+        (void)kt__buf_reserve(out, (size_t)st->bytes); /* in one block: no copies remain */
     KT__TRY(read_text(fd, path, what, out, err));
     status = check_text(out, path, err);
 out:
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     return status;
 }
 
 kt_status kt__config_read_template(kt__config *c, kt_error *err) {
     enum { MOST_BYTES = 1 << 20 };
-    struct stat st;
+    kt__file_info st;
     kt__buf text;
     if (!c->chat_template_file) return KT_OK;
     KT__STEP(kt__config_file_read(c->chat_template_file, "the chat template", MOST_BYTES, &text,

@@ -11,7 +11,8 @@
 #include "setup/toml.h"
 
 #include <kentang.h>
-#include <sys/stat.h>
+
+#include "base/system.h"
 
 const kt__setting *kt__config_find_key(const char *key); /* NULL: there is none */
 /* Into the configuration's arena; *out is NULL where len is 0. */
@@ -56,7 +57,7 @@ kt_status kt__config_expected(const kt__setting *setting, const char *from, cons
 /* out: initialised here with the cap max, to be freed in any case. A byte-order mark of UTF-8 is
  * left out; UTF-16 and NUL bytes are refused. what: "the keys", for errors. st: or NULL. */
 kt_status KT_CHECKED kt__config_file_read(const char *path, const char *what, size_t max,
-                                          kt__buf *out, struct stat *st, kt_error *err);
+                                          kt__buf *out, kt__file_info *st, kt_error *err);
 /* Reads chat_template_file, where it is set, into chat_template. */
 kt_status KT_CHECKED kt__config_read_template(kt__config *config, kt_error *err);
 /* Frees text that is secret, after overwriting it. */

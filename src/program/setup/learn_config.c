@@ -5,10 +5,10 @@
 #include "setup/config.h"
 #include "setup/config_set.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/system.h"
 
 /* ---- whose feedback is whose ---- */
 
@@ -86,10 +86,10 @@ kt_status kt__namespace_folder(const kt__config *config, const char *model, cons
 /* Folders of the model whose names begin with prefix. */
 static int64_t count_folders(const char *of_model, const char *prefix) {
     int64_t n = 0;
-    DIR *d = opendir(of_model);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        n += !strncmp(e->d_name, prefix, strlen(prefix));
-    if (d) closedir(d);
+    kt__listing *d = kt__listing_open(of_model);
+    for (const char *e; d && (e = kt__listing_next(d)) != NULL;)
+        n += !strncmp(e, prefix, strlen(prefix));
+    if (d) kt__listing_close(d);
     return n;
 }
 

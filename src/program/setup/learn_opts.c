@@ -1,9 +1,9 @@
 #include "setup/learn_config.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "setup/config.h"
 
 #define AT(member) offsetof(kt__learn_opts, member)
@@ -35,7 +35,7 @@ static kt_status read_learning(const kt__config *given, kt__config *c, kt_error 
 static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, kt__config *c,
                              char *folder, size_t size, kt_error *err) {
     char own[32];
-    snprintf(own, sizeof own, "uid:%u", (unsigned)getuid());
+    snprintf(own, sizeof own, "uid:%u", (unsigned)kt__process_user());
     KT__STEP(read_learning(given, c, err));
     return kt__namespace_folder(c, c->models[0].name, opts->name ? opts->name : own, folder, size,
                                 err);
@@ -55,7 +55,7 @@ kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *give
                                       .quality_threshold = kt__learn_plan_of(c).quality_threshold,
                                       .recall = {.n_max = (int32_t)c->learn_recall},
                                       .read_only = read_only};
-    if (read_only && access(folder, F_OK) != 0)
+    if (read_only && !kt__file_exists(folder))
         KT__TRY(kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there"));
     KT__TRY(kt_learner_open(engine, &params, out, err));
 out:

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "store/hub.h"
 #include "store/modelfile.h"
 
@@ -227,7 +227,7 @@ kt_status kt__made_open(const kt__config *base, const char *name, const char *pa
     kt__modelfile file;
     bool found = false;
     *out = (kt__made){0};
-    if (!path || !base->find_model || access(path, F_OK) == 0) return KT_OK;
+    if (!path || !base->find_model || kt__file_exists(path)) return KT_OK;
     kt_status status = kt__made_find(&store, path, &file, &found, err);
     if (status == KT_OK && found) status = read_made(base, name, &file, out, err);
     kt__modelfile_free(&file);
@@ -250,7 +250,7 @@ static kt_status settle_from(const kt__shelf *shelf, kt__modelfile *file, kt_err
                         "FROM is missing: it names the model whose weights these are");
     if (!strcmp(from, KT__MADE_DEMO)) return KT_OK;
     if (kt__files_is_absolute(from))
-        return access(from, R_OK) == 0 ? KT_OK
+        return kt__file_readable(from) ? KT_OK
                                        : kt__fail(err, KT_E_ARG, "FROM: no file %.200s", from);
     if (kt__made_name(from, own, sizeof own, &ignored) == KT_OK) model = named_exactly(shelf, own);
     if (!model) KT__STEP(kt__shelf_find(shelf, from, &model, err));
@@ -282,7 +282,7 @@ static kt_status check_settings(const kt__config *config, const char *name,
     kt__config_free(own);
     for (size_t i = 0; i < file->n; i++) {
         const kt__modelfile_line *line = &file->lines[i];
-        if (line->kind == KT__MODELFILE_ADAPTER && access(line->value, R_OK) != 0)
+        if (line->kind == KT__MODELFILE_ADAPTER && !kt__file_readable(line->value))
             return kt__fail(err, KT_E_ARG, "ADAPTER: no file %.200s", line->value);
     }
     return KT_OK;

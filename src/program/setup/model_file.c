@@ -9,16 +9,13 @@
 #include "store/load_in.h"
 #include "term/terminal.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/system.h"
 
 /* ---- names ---- */
-
-extern char **environ;
 
 enum { MAX_PATH = 4096 };
 
@@ -33,7 +30,7 @@ kt_status kt__model_name_config(kt__config **out, kt_error *err) {
     KT__TRY(kt__config_create(&config, err));
     if (!path && kt__config_find_file(found, sizeof found)) path = found;
     if (path && *path) KT__TRY(kt__config_read_file(config, path, err));
-    KT__TRY(kt__config_read_environment(config, environ, NULL, err));
+    KT__TRY(kt__config_read_environment(config, kt__process_environment(), NULL, err));
     KT__TRY(kt__config_finish(config, err));
     *out = config;
     config = NULL;
@@ -54,8 +51,9 @@ kt__store kt__model_name_store(const kt__config *config) {
 kt_status kt__model_name_pull(const kt__store *store, const char *name, kt__pull_report *report,
                               kt_error *err) {
     kt__byte_progress progress = {0};
-    const kt__pull_params params = {
-        store, name, isatty(STDERR_FILENO) ? kt__byte_progress_show : NULL, &progress, NULL};
+    const kt__pull_params params = {store, name,
+                                    kt__fd_is_terminal(KT__STDERR) ? kt__byte_progress_show : NULL,
+                                    &progress, NULL};
     kt_status status = kt__pull(&params, report, err);
     kt__byte_progress_end(&progress);
     if (status != KT_OK) return status;
@@ -165,7 +163,8 @@ static kt_status load_in_form(const kt__config *config, const char *load_in, cha
                               .form = form && *form ? form : NULL,
                               .max_bytes = config->load_in_max,
                               .notes = {note_line, NULL},
-                              .progress = isatty(STDERR_FILENO) ? kt__byte_progress_show : NULL,
+                              .progress = kt__fd_is_terminal(KT__STDERR) ? kt__byte_progress_show
+                                                                         : NULL,
                               .user = &progress};
     kt_status status = kt__load_in_prepare(&load, &report, err);
     kt__byte_progress_end(&progress);
@@ -180,7 +179,7 @@ static kt_status load_in_form(const kt__config *config, const char *load_in, cha
 
 /* A file, or what can be nothing else: opening it says what is wrong with it. */
 static bool is_path(const char *name) {
-    return kt__files_is_absolute(name) || name[0] == '.' || access(name, F_OK) == 0;
+    return kt__files_is_absolute(name) || name[0] == '.' || kt__file_exists(name);
 }
 
 /* The weights of a created model are another one's; those inside the program have no path. */
@@ -266,7 +265,7 @@ kt_status kt__model_name_find(const char *name, const char *load_in, char **path
 bool kt__model_name_exists(const char *name) {
     char *path = NULL;
     kt_error ignored;
-    bool exists = access(name, F_OK) == 0 ||
+    bool exists = kt__file_exists(name) ||
                   (!is_path(name) && find_configured(name, NULL, false, &path, &ignored) == KT_OK);
     kt__free(path);
     return exists;
@@ -284,13 +283,13 @@ bool kt__mmproj_find(const char *path, char *out, size_t size) {
     if (snprintf(name, sizeof name, "%.*s", folder_len ? folder_len : 1, folder) >=
         (int)sizeof name)
         return false;
-    DIR *dir = opendir(name);
+    kt__listing *dir = kt__listing_open(name);
     if (!dir) return false;
-    for (const struct dirent *e = readdir(dir); e && n_found < 2; e = readdir(dir)) {
-        if (!kt__name_is_mmproj(e->d_name)) continue;
+    for (const char *e = kt__listing_next(dir); e && n_found < 2; e = kt__listing_next(dir)) {
+        if (!kt__name_is_mmproj(e)) continue;
         n_found++;
-        if (snprintf(out, size, "%s/%s", name, e->d_name) >= (int)size) n_found = 2;
+        if (snprintf(out, size, "%s/%s", name, e) >= (int)size) n_found = 2;
     }
-    closedir(dir);
+    kt__listing_close(dir);
     return n_found == 1;
 }

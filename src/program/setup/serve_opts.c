@@ -3,20 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "setup/command_model.h"
 #include "setup/config.h"
 #include "setup/config_set.h"
 #include "setup/model_file.h"
 #include "setup/place.h"
 #include "setup/setting_opts.h"
-
-extern char **environ;
 
 #define AT(member) offsetof(kt__serve_opts, member)
 
@@ -155,9 +152,10 @@ static kt_status read_files(const kt__serve_opts *o, kt__config *c, kt__buf *str
     if (!path && kt__config_find_file(found, sizeof found)) path = found;
     if (path && *path && !o->no_config) status = kt__config_read_file(c, path, err);
     if (status != KT_OK || o->no_env) return status;
-    if (o->env_file || access(".env", R_OK) == 0)
+    if (o->env_file || kt__file_readable(".env"))
         status = kt__config_read_dotenv(c, o->env_file ? o->env_file : ".env", strange, err);
-    if (status == KT_OK) status = kt__config_read_environment(c, environ, strange, err);
+    if (status == KT_OK)
+        status = kt__config_read_environment(c, kt__process_environment(), strange, err);
     return status;
 }
 
@@ -208,7 +206,7 @@ static void put_adapter(adapter_lists *lists, const char *path, float scale) {
 static kt_status put_loras(adapter_lists *lists, const char *text, kt_error *err) {
     char path[4096];
     float scale;
-    bool several = strchr(text, ',') && access(text, F_OK) != 0;
+    bool several = strchr(text, ',') && !kt__file_exists(text);
     while (*text) {
         char one[4096];
         size_t len = several ? strcspn(text, ",") : strlen(text);

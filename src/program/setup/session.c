@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "host/pages.h"
 #include "setup/command_model.h"
 #include "setup/config_set.h"
@@ -86,9 +86,9 @@ out:
 
 kt_request_params kt__session_request(const kt__session *session) {
     kt_request_params r = kt_request_params_default();
-    r.prompt.template_vars = session->template_vars;
-    r.parts.reasoning_budget = session->budget;
-    r.overflow.shift = session->shift_context;
+    r.template_vars = session->template_vars;
+    r.reasoning_budget = session->budget;
+    r.shift_context = session->shift_context;
     return r;
 }
 
@@ -212,9 +212,8 @@ static uint64_t read_kb(const char *path, const char *key) {
 void kt__memory_used(uint64_t *peak_bytes, uint64_t *anon_bytes) {
     *peak_bytes = read_kb("/proc/self/status", "VmHWM");
     *anon_bytes = read_kb("/proc/self/status", "RssAnon");
-    struct rusage usage; /* where there is no such file */
-    if (!*peak_bytes && getrusage(RUSAGE_SELF, &usage) == 0)
-        *peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    kt__process_use use; /* where there is no such file */
+    if (!*peak_bytes && kt__process_used(&use)) *peak_bytes = use.peak_bytes;
 }
 
 /* ", processors 0-3, priority 2": what was asked for beyond the number of threads */
@@ -383,18 +382,17 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     if (!s->learner) return KT_OK;
     kt_status status = kt_learner_get(s->learner, KT_VERSION_SERVED, learned, err);
     if (status != KT_OK) return status;
-    request->corrections.recall = learned->recall;
-    request->corrections.bank = learned->bank;
-    request->corrections.note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
+    request->recall = learned->recall;
+    request->bank = learned->bank;
+    request->note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     kt_adapter *adapter = kt_learned_adapter(learned, request);
     if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};
     status = kt_seq_set_adapters(s->seq, uses, n, err);
-    bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms &&
-                  !request->calls.tools;
+    bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms && !request->tools;
     if (status == KT_OK && judged) {
-        status = kt_notes_judge(s->engine, request, &request->corrections.recited, err);
-        request->corrections.note_tokens = -1;
+        status = kt_notes_judge(s->engine, request, &request->recited, err);
+        request->note_tokens = -1;
     }
     if (status != KT_OK) kt_learned_close(learned);
     return status;

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/system.h"
 
 enum { MAX_LINE = 8192 };
 
@@ -98,8 +98,8 @@ void kt__slog_write(kt__slog *log, kt_log_level level, const char *message,
     }
     if (!line.failed && kt__buf_putc(&line, '\n')) {
         pthread_mutex_lock(&log->lock);
-        ssize_t written = write(log->fd, line.data, line.len);
-        (void)written; /* a log that cannot be written has nowhere to say so */
+        (void)kt__fd_write(log->fd, line.data,
+                           line.len); /* a log that cannot be written has nowhere to say so */
         pthread_mutex_unlock(&log->lock);
     }
     kt__buf_free(&line);

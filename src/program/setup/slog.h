@@ -5,8 +5,9 @@
 #define KT_SETUP_SLOG_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdatomic.h>
+
+#include "base/thread.h"
 
 typedef struct kt__slog {
     int fd;

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "host/host.h"
 #include "term/options.h"
 
@@ -125,7 +124,8 @@ bool kt__tuned_load(const kt_model_info *info, const char *isa, kt__tuned *out) 
 static void make_folders(char *path) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, 0777); /* what is missing then shows when the file is created */
+        (void)kt__folder_make(path,
+                              false); /* what is missing then shows when the file is created */
         *slash = '/';
     }
 }
@@ -159,7 +159,7 @@ static FILE *open_temp(const kt_model_info *info, char *path, size_t path_size, 
         return NULL;
     }
     make_folders(path);
-    int n = snprintf(temp, temp_size, "%s.%ld.tmp", path, (long)getpid());
+    int n = snprintf(temp, temp_size, "%s.%ld.tmp", path, kt__process_number());
     FILE *f = n > 0 && (size_t)n < temp_size ? fopen(temp, "we") : NULL;
     if (!f) (void)kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(errno));
     return f;
@@ -170,7 +170,7 @@ kt_status kt__tuned_check(const kt_model_info *info, kt_error *err) {
     FILE *f = open_temp(info, path, sizeof path, temp, sizeof temp, err);
     if (!f) return KT_E_IO;
     fclose(f);
-    unlink(temp);
+    kt__file_remove(temp);
     return KT_OK;
 }
 
@@ -185,7 +185,7 @@ kt_status kt__tuned_save(const kt_model_info *info, const char *isa, kt__tuned *
     if (fclose(f) != 0) ok = false;
     if (ok && rename(temp, path) == 0) return KT_OK;
     if (ok) saved_errno = errno;
-    unlink(temp);
+    kt__file_remove(temp);
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(saved_errno));
 }
 

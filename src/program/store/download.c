@@ -1,6 +1,5 @@
 #include "store/fetch.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "base/thread.h"
 #include "convert/write.h"
 

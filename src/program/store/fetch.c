@@ -1,17 +1,15 @@
 #include "store/fetch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
 
 enum { MAX_HOPS = 8, STALL_S = 30, CONNECT_S = 30, TRIES = 3, MAX_DISCARDED = 1 << 20 };
 
@@ -99,21 +97,21 @@ static kt_status parse_token(const char *text, const char *path, kt__access *a, 
 
 static kt_status read_token(const char *path, kt__access *a, kt_error *err) {
     char text[sizeof a->token] = "";
-    struct stat st;
+    kt__file_info st;
     kt_status status = KT_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
     if (fd < 0 && errno == ENOENT) return KT_OK;
-    ssize_t n = fd < 0 || fstat(fd, &st) != 0 ? -1 : read(fd, text, sizeof text - 1);
+    ssize_t n = fd < 0 || !kt__fd_look(fd, &st) ? -1 : kt__fd_read(fd, text, sizeof text - 1);
     if (n < 0)
         status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the hub's token: %s",
                              strerror(errno));
-    else if (st.st_mode & 077)
+    else if (st.permissions & 077)
         status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                              "others may read the hub's token: chmod 600 %.200s", path);
     else
         status = parse_token(text, path, a, err);
     explicit_bzero(text, sizeof text);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     return status;
 }
 
@@ -162,7 +160,7 @@ void kt__access_close(kt__access *access) {
 
 static bool take_header(const char *line, size_t len, const char *name, char *out, size_t size) {
     size_t n = strlen(name);
-    if (len <= n || line[n] != ':' || strncasecmp(line, name, n) != 0) return false;
+    if (len <= n || line[n] != ':' || kt__strncasecmp(line, name, n) != 0) return false;
     for (n++; n < len && (line[n] == ' ' || line[n] == '\t'); n++) {
     }
     while (len > n && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
@@ -184,7 +182,7 @@ static uint64_t number_at(const char *text, const char **end) {
 
 /* "bytes 100-199/1000", or, of a part that is not there, a star and "/1000" */
 static void take_range(kt__fetch_reply *reply, const char *text) {
-    const char *p = text + (strncasecmp(text, "bytes ", 6) == 0 ? 6 : 0);
+    const char *p = text + (kt__strncasecmp(text, "bytes ", 6) == 0 ? 6 : 0);
     if (p[0] == '*' && p[1] == '/') reply->total = number_at(p + 2, &p);
     uint64_t first = number_at(p, &p);
     if (first == UINT64_MAX || *p != '-') return;

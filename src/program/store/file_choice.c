@@ -3,10 +3,10 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 enum { MAX_PART = 200 };
 
@@ -29,7 +29,7 @@ bool kt__name_is_safe(const char *name) {
 
 static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), e = strlen(end);
-    return n > e && strcasecmp(name + n - e, end) == 0;
+    return n > e && kt__strcasecmp(name + n - e, end) == 0;
 }
 
 bool kt__name_is_gguf(const char *name) {
@@ -62,7 +62,7 @@ bool kt__name_split(const char *name, int *part, int *n_parts, size_t *stem_len)
 bool kt__name_has_tag(const char *name, const char *tag) {
     size_t len = strlen(tag);
     for (const char *at = name; len && *at; at++) {
-        if (strncasecmp(at, tag, len) != 0) continue;
+        if (kt__strncasecmp(at, tag, len) != 0) continue;
         bool begins = at == name || !isalnum((unsigned char)at[-1]);
         if (begins && !isalnum((unsigned char)at[len]) && at[len] != '_') return true;
     }
@@ -83,7 +83,7 @@ static bool same_model(const char *a, const char *b) {
 /* "imatrix_unsloth.gguf", "Model-imatrix.gguf": what the columns weigh. Models that were quantised
  * with one have the word in the middle of their name, if at all. */
 static bool is_importance(const char *name) {
-    return strncasecmp(name, "imatrix", 7) == 0 || ends_with(name, "imatrix.gguf");
+    return kt__strncasecmp(name, "imatrix", 7) == 0 || ends_with(name, "imatrix.gguf");
 }
 
 /* A language model and not the picture part or the importance matrix next to it. */

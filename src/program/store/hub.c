@@ -8,7 +8,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "base/text.h"
 
 enum { MAX_ANSWER = 8 << 20, MAX_PAGES = 100 };
 
@@ -413,7 +414,7 @@ static bool decode_link(const char *text, size_t len, char *out, size_t size) {
         if (c == '%' && i + 2 < len && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
             c = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
             i += 2;
-        } else if (c == '&' && len - i >= 5 && !strncasecmp(text + i, "&amp;", 5)) {
+        } else if (c == '&' && len - i >= 5 && !kt__strncasecmp(text + i, "&amp;", 5)) {
             i += 4;
         }
         if (!c || n + 1 >= size) return false;
@@ -438,7 +439,7 @@ kt_status kt__hub_read_listing(const char *text, size_t len, const char *url, kt
     kt_status status = KT_OK;
     size_t at = 0;
     while (at + 6 < len && status == KT_OK) {
-        if (strncasecmp(text + at, "href=", 5) != 0) {
+        if (kt__strncasecmp(text + at, "href=", 5) != 0) {
             at++;
             continue;
         }

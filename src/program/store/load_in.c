@@ -1,15 +1,9 @@
 #include "store/load_in.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -17,6 +11,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/system.h"
+#include "base/text.h"
 #include "convert/convert.h"
 #include "gguf/gguf.h"
 #include "host/filemap.h"
@@ -34,12 +30,12 @@ static const struct { const char *form, *recipe; } forms[] = {{"4bit", "iq4_xs"}
 
 static const kt__recipe *recipe_of(const char *form) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (!strcasecmp(form, forms[i].form)) return kt__recipe_find(forms[i].recipe);
+        if (!kt__strcasecmp(form, forms[i].form)) return kt__recipe_find(forms[i].recipe);
     return kt__recipe_find(form);
 }
 
 static bool is_as_is(const char *form) {
-    return !strcasecmp(form, "as-is");
+    return !kt__strcasecmp(form, "as-is");
 }
 
 /* ---- what a copy is made of ---- */
@@ -56,21 +52,21 @@ typedef struct loading {
 } loading;
 
 static kt_status add_file(loading *l, const char *path, const char *name) {
-    struct stat st;
+    kt__file_info st;
     uint8_t *head = kt__malloc(HEAD_BYTES);
-    int fd = head ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = head ? kt__fd_open(path, KT__OPEN_READ) : -1;
     kt_status status = KT_OK;
-    if (fd < 0 || fstat(fd, &st) != 0) {
+    if (fd < 0 || !kt__fd_look(fd, &st)) {
         status = kt__fail_at(l->err, KT_E_IO, path, UINT64_MAX, "cannot read it: %s",
                              strerror(errno));
     } else {
-        const int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
-        ssize_t n = read(fd, head, HEAD_BYTES);
+        const int64_t facts[] = {(int64_t)st.bytes, st.changed_s, st.changed_ns};
+        ssize_t n = kt__fd_read(fd, head, HEAD_BYTES);
         kt__hash_add(&l->key, name, strlen(name) + 1);
         kt__hash_add(&l->key, facts, sizeof facts);
         if (n > 0) kt__hash_add(&l->key, head, (size_t)n);
     }
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     kt__free(head);
     return status;
 }
@@ -92,16 +88,16 @@ static int compare_texts(const void *a, const void *b) {
 /* The regular files of a folder, by name; those with a dot in front are
  * nobody's. */
 static bool list_files(const char *path, name_list *list) {
-    const struct dirent *entry;
+    const char *entry;
     bool ok = true;
-    DIR *dir = opendir(path);
-    while (dir && ok && (entry = readdir(dir))) {
-        if (entry->d_name[0] == '.') continue;
+    kt__listing *dir = kt__listing_open(path);
+    while (dir && ok && (entry = kt__listing_next(dir))) {
+        if (entry[0] == '.') continue;
         ok = kt__vec_reserve(list->names, list->cap, list->n + 1);
-        if (ok) list->names[list->n] = kt__strdup(entry->d_name);
+        if (ok) list->names[list->n] = kt__strdup(entry);
         ok = ok && list->names[list->n++];
     }
-    if (dir) closedir(dir);
+    if (dir) kt__listing_close(dir);
     if (list->n) qsort(list->names, list->n, sizeof *list->names, compare_texts);
     return dir && ok;
 }
@@ -113,7 +109,7 @@ static bool ends_in(const char *name, const char *end) {
 
 static kt_status add_folder(loading *l) {
     char path[MAX_PATH];
-    struct stat st;
+    kt__file_info st;
     name_list list = {0};
     kt_status status = KT_OK;
     if (!list_files(l->load->source, &list))
@@ -121,10 +117,9 @@ static kt_status add_folder(loading *l) {
                              "cannot read the folder: %s", strerror(errno));
     for (size_t i = 0; i < list.n && status == KT_OK; i++) {
         int n = snprintf(path, sizeof path, "%s/%s", l->load->source, list.names[i]);
-        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-            continue;
+        if (n < 0 || (size_t)n >= sizeof path || !kt__file_look(path, &st) || !st.is_file) continue;
         status = add_file(l, path, list.names[i]);
-        if (ends_in(path, ".safetensors")) l->report->bytes_before += (uint64_t)st.st_size;
+        if (ends_in(path, ".safetensors")) l->report->bytes_before += st.bytes;
     }
     name_list_free(&list);
     return status;
@@ -187,9 +182,9 @@ static void name_copy(loading *l) {
 
 /* The lock's file is the one that has its name: eviction takes names away. */
 static bool is_named(int fd, const char *path) {
-    struct stat open_one, named;
-    return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 &&
-           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+    kt__file_info open_one, named;
+    return kt__fd_look(fd, &open_one) && kt__file_look(path, &named) &&
+           open_one.number == named.number && open_one.device == named.device;
 }
 
 /* A process that makes the same copy is waited for. */
@@ -199,19 +194,19 @@ static kt_status lock_copy(loading *l) {
     snprintf(path, sizeof path, "%s.lock", l->report->path);
     kt__make_parents(path);
     for (;;) {
-        l->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        l->lock = kt__fd_open(path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK);
         if (l->lock < 0)
             return kt__fail_at(l->err, KT_E_IO, path, UINT64_MAX, "cannot create it: %s",
                                strerror(errno));
-        bool free_now = flock(l->lock, LOCK_EX | LOCK_NB) == 0;
+        bool free_now = kt__fd_lock(l->lock, false);
         if (!free_now && !told && l->load->notes.fn)
             l->load->notes.fn(l->load->notes.user,
                               "another process is quantising this model; waiting");
         told |= !free_now;
-        while (!free_now && flock(l->lock, LOCK_EX) != 0 && errno == EINTR) {
+        while (!free_now && !kt__fd_lock(l->lock, true) && errno == EINTR) {
         }
         if (is_named(l->lock, path)) return KT_OK;
-        close(l->lock);
+        kt__fd_close(l->lock);
     }
 }
 
@@ -230,20 +225,21 @@ static int compare_used(const void *a, const void *b) {
 /* Whole copies, and what was begun and is nobody's any more. */
 static size_t list_copies(const loading *l, copy **out) {
     char path[MAX_PATH];
-    const struct dirent *entry;
-    struct stat st;
+    const char *entry;
+    kt__file_info st;
     copy *copies = NULL;
     size_t n = 0, cap = 0;
-    DIR *dir = opendir(l->dir);
-    while (dir && (entry = readdir(dir))) {
-        bool ours = ends_in(entry->d_name, ".gguf") || ends_in(entry->d_name, ".gguf.part");
-        int len = snprintf(path, sizeof path, "%s/%s", l->dir, entry->d_name);
-        if (!ours || len < 0 || (size_t)len >= sizeof path || lstat(path, &st) != 0) continue;
-        if (!S_ISREG(st.st_mode) || !kt__vec_reserve(copies, cap, n + 1)) continue;
-        copies[n] = (copy){.bytes = (uint64_t)st.st_blocks * 512, .used = st.st_atim};
-        snprintf(copies[n++].name, sizeof copies->name, "%s", entry->d_name);
+    kt__listing *dir = kt__listing_open(l->dir);
+    while (dir && (entry = kt__listing_next(dir))) {
+        bool ours = ends_in(entry, ".gguf") || ends_in(entry, ".gguf.part");
+        int len = snprintf(path, sizeof path, "%s/%s", l->dir, entry);
+        if (!ours || len < 0 || (size_t)len >= sizeof path || !kt__file_look_here(path, &st))
+            continue;
+        if (!st.is_file || !kt__vec_reserve(copies, cap, n + 1)) continue;
+        copies[n] = (copy){.bytes = st.disk_bytes, .used = {(time_t)st.used_s, (long)st.used_ns}};
+        snprintf(copies[n++].name, sizeof copies->name, "%s", entry);
     }
-    if (dir) closedir(dir);
+    if (dir) kt__listing_close(dir);
     if (n) qsort(copies, n, sizeof *copies, compare_used);
     *out = copies;
     return n;
@@ -256,11 +252,11 @@ static bool remove_copy(const loading *l, const char *name) {
     size_t len = strlen(name) - (ends_in(name, ".part") ? strlen(".part") : 0);
     snprintf(path, sizeof path, "%s/%.250s", l->dir, name);
     snprintf(lock_path, sizeof lock_path, "%s/%.*s.lock", l->dir, (int)len, name);
-    int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    bool mine = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
-    bool gone = mine && unlink(path) == 0;
-    if (mine) (void)unlink(lock_path);
-    if (lock >= 0) close(lock);
+    int lock = kt__fd_open(lock_path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK);
+    bool mine = lock >= 0 && kt__fd_lock(lock, false);
+    bool gone = mine && kt__file_remove(path);
+    if (mine) (void)kt__file_remove(lock_path);
+    if (lock >= 0) kt__fd_close(lock);
     return gone;
 }
 
@@ -313,9 +309,9 @@ static kt_status make_copy(loading *l) {
 }
 
 static bool find_copy(loading *l) {
-    struct stat st;
-    if (stat(l->report->path, &st) != 0) return false;
-    l->report->bytes_after = (uint64_t)st.st_size;
+    kt__file_info st;
+    if (!kt__file_look(l->report->path, &st)) return false;
+    l->report->bytes_after = st.bytes;
     l->report->was_there = true;
     kt__shelf_touch(l->report->path);
     return true;
@@ -331,16 +327,16 @@ static kt_status prepare_copy(loading *l) {
     KT__TRY(lock_copy(l));
     if (!find_copy(l)) status = make_copy(l);
 out:
-    if (l->lock >= 0) close(l->lock);
+    if (l->lock >= 0) kt__fd_close(l->lock);
     return status;
 }
 
 kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *report, kt_error *err) {
     loading l = {.load = load, .report = report, .lock = -1, .err = err};
-    struct stat st;
+    kt__file_info st;
     const char *form = load->form;
     *report = (kt__load_in_report){0};
-    l.is_folder = stat(load->source, &st) == 0 && S_ISDIR(st.st_mode);
+    l.is_folder = kt__file_look(load->source, &st) && st.is_folder;
     if (!form) form = l.is_folder ? forms[0].form : "as-is";
     l.recipe = recipe_of(form);
     if (!l.recipe && !is_as_is(form))
@@ -361,8 +357,8 @@ kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *repor
 /* ---- adapter file ---- */
 
 static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    kt__file_info st;
+    return kt__file_look(path, &st) && st.is_folder;
 }
 
 static kt_status open_peft_folder(kt_model *model, const char *path, kt_adapter **out,

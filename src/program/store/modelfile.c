@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 static const char *const words[KT__MODELFILE_KINDS] = {"FROM",    "PARAMETER", "TEMPLATE", "SYSTEM",
                                                        "ADAPTER", "MESSAGE",   "LICENSE"};
@@ -130,7 +130,7 @@ static kt_status check_role(const char *role, int line, kt_error *err) {
 }
 
 static kt_status unknown_command(const reader *r, const char *word) {
-    if (!strcasecmp(word, "RENDERER") || !strcasecmp(word, "PARSER"))
+    if (!kt__strcasecmp(word, "RENDERER") || !kt__strcasecmp(word, "PARSER"))
         return kt__fail(
             r->err, KT_E_UNSUPPORTED,
             "line %d: %s names a part of Ollama's own program: leave the line out, and the "
@@ -147,8 +147,8 @@ static kt_status read_command(reader *r) {
     const char *word = take_word(r);
     if (!word) return kt__fail(r->err, KT_E_FORMAT, "line %d: expected a command", r->line);
     int kind = 0;
-    while (kind < KT__MODELFILE_KINDS && strcasecmp(word, words[kind]) != 0) kind++;
-    if (!strcasecmp(word, "REQUIRES")) { /* a version of Ollama's */
+    while (kind < KT__MODELFILE_KINDS && kt__strcasecmp(word, words[kind]) != 0) kind++;
+    if (!kt__strcasecmp(word, "REQUIRES")) { /* a version of Ollama's */
         skip_line(r);
         return KT_OK;
     }

@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/system.h"
+
 /* ---- settings of Hugging Face's own tools ---- */
 
 static const char *set_variable(const char *name) {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "store/hub.h"
 
 enum { MAX_PATH = 4096, MAX_DEPTH = 6, MAX_MODELS = 65536 };
@@ -212,7 +212,7 @@ static bool fits_repository(const kt__shelf_model *m, const asked_name *a) {
 
 static bool fits_end(const kt__shelf_model *m, const asked_name *a) {
     size_t len = strlen(m->name);
-    return !a->tag[0] && len >= a->len && !strcasecmp(m->name + len - a->len, a->name) &&
+    return !a->tag[0] && len >= a->len && !kt__strcasecmp(m->name + len - a->len, a->name) &&
            (len == a->len || m->name[len - a->len - 1] == '/');
 }
 

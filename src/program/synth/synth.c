@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "host/pool.h"
 #include "term/cli.h"
 #include "term/options.h"
@@ -130,7 +130,7 @@ static kt_status write_tensor(const kt__synth_plan *plan, size_t index, kt__pool
 static kt_status write_tensors(const kt__synth_plan *plan, int n_threads, kt__gguf_writer *w,
                                kt_error *err) {
     kt__pool *pool = NULL;
-    fill_progress progress = {.n_all = plan->bytes, .shown = kt__terminal_can_draw(STDERR_FILENO)};
+    fill_progress progress = {.n_all = plan->bytes, .shown = kt__terminal_can_draw(KT__STDERR)};
     char *buffer = kt__malloc(CHUNK_BYTES);
     kt_status status = buffer ? KT_OK : kt__fail_nomem(err, "a buffer", CHUNK_BYTES);
     if (status != KT_OK) return status;

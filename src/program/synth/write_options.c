@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "host/host.h"
 #include "host/pool.h"
@@ -85,7 +85,7 @@ void kt__write_show_note(void *user, const char *line) {
 
 kt__convert_output kt__write_output(const char *command, const char *target,
                                     const kt__write_opts *opts, kt__byte_progress *progress) {
-    bool shown = !opts->quiet && isatty(STDERR_FILENO);
+    bool shown = !opts->quiet && kt__fd_is_terminal(KT__STDERR);
     return (kt__convert_output){.target = target,
                                 .n_threads = opts->n_threads ? opts->n_threads
                                                              : kt__write_threads(),

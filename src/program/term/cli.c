@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/system.h"
 
 /* ---- remedies ---- */
 
@@ -81,9 +82,9 @@ static const char *remedy_of(kt_status code, const char *where, const char *mess
 
 /* Whose error it is, where a launcher started several processes, whose lines come out together. */
 static void print_process(void) {
-    char host[256] = "another machine";
+    char host[256];
     if (kt_launcher_rank() < 1) return;
-    (void)gethostname(host, sizeof host - 1);
+    if (!kt__system_host(host, sizeof host)) snprintf(host, sizeof host, "another machine");
     fprintf(stderr, "process %d on %s: ", kt_launcher_rank(), host);
 }
 

@@ -1,17 +1,15 @@
 #include "term/line_editor.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/system.h"
 
 enum { MAX_PATH = 4096, MAX_ENTRY = 16 << 10, MAX_FILE = 64 << 20 };
 
@@ -19,7 +17,7 @@ enum { MAX_PATH = 4096, MAX_ENTRY = 16 << 10, MAX_FILE = 64 << 20 };
 static void make_folders(char *path) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, 0700); /* what is missing then shows when the file is opened */
+        (void)kt__folder_make(path, true); /* what is missing then shows when the file is opened */
         *slash = '/';
     }
 }
@@ -34,14 +32,14 @@ static bool history_path(char *out, size_t size) {
     return n > 0 && (size_t)n < size;
 }
 
-static int open_history_file(int flags) {
+static int open_history_file(unsigned how) {
     char path[MAX_PATH];
-    struct stat info;
+    kt__file_info info;
     if (!history_path(path, sizeof path)) return -1;
-    if (flags & O_CREAT) make_folders(path);
-    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
-    if (fd < 0 || (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))) return fd;
-    close(fd);
+    if (how & KT__OPEN_CREATE) make_folders(path);
+    int fd = kt__fd_open(path, how | KT__OPEN_NO_WAIT | KT__OPEN_PRIVATE);
+    if (fd < 0 || (kt__fd_look(fd, &info) && info.is_file)) return fd;
+    kt__fd_close(fd);
     return -1;
 }
 
@@ -49,11 +47,12 @@ static int open_history_file(int flags) {
 static bool read_history(kt__buf *text) {
     char piece[8192];
     ssize_t n;
-    int fd = open_history_file(O_RDONLY);
+    int fd = open_history_file(KT__OPEN_READ);
     if (fd < 0) return false;
-    while ((n = read(fd, piece, sizeof piece)) > 0 && kt__buf_append(text, piece, (size_t)n)) {
+    while ((n = kt__fd_read(fd, piece, sizeof piece)) > 0 &&
+           kt__buf_append(text, piece, (size_t)n)) {
     }
-    close(fd);
+    kt__fd_close(fd);
     return n == 0 && text->len;
 }
 
@@ -71,12 +70,12 @@ static const char *newest_lines(const kt__buf *text, size_t max, size_t *n_lines
 static void cut_history(const char *text, size_t len) {
     char path[MAX_PATH], fresh[MAX_PATH + 32];
     if (!history_path(path, sizeof path)) return;
-    snprintf(fresh, sizeof fresh, "%s.%ld.tmp", path, (long)getpid());
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    snprintf(fresh, sizeof fresh, "%s.%ld.tmp", path, kt__process_number());
+    int fd = kt__fd_open(fresh, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_PRIVATE);
     if (fd < 0) return;
-    bool ok = write(fd, text, len) == (ssize_t)len;
-    ok = close(fd) == 0 && ok;
-    if (!ok || rename(fresh, path) != 0) unlink(fresh);
+    bool ok = kt__fd_write(fd, text, len);
+    ok = kt__fd_close(fd) && ok;
+    if (!ok || rename(fresh, path) != 0) kt__file_remove(fresh);
 }
 
 void kt__history_load(size_t max, kt__history_fn *take, void *user) {
@@ -100,15 +99,14 @@ void kt__history_load(size_t max, kt__history_fn *take, void *user) {
 void kt__history_append(const char *entry) {
     kt__buf line;
     if (strlen(entry) > MAX_ENTRY) return;
-    int fd = open_history_file(O_WRONLY | O_CREAT | O_APPEND);
+    int fd = open_history_file(KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_APPEND);
     if (fd < 0) return;
     kt__buf_init(&line, 8 * MAX_ENTRY);
     kt__json_string(&line, entry, strlen(entry), KT__JSON_ASCII);
     kt__buf_putc(&line, '\n');
     if (!line.failed) {
-        ssize_t n = write(fd, line.data, line.len);
-        (void)n; /* a full disk costs the entry */
+        (void)kt__fd_write(fd, line.data, line.len); /* a full disk costs the entry */
     }
     kt__buf_free(&line);
-    close(fd);
+    kt__fd_close(fd);
 }

@@ -15,6 +15,10 @@ static void on_interrupt(int signal_number) {
     if (engine) kt_engine_cancel(engine);
 }
 
+void kt__limits_fail_writes(void) {
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 void kt__interrupt_watch(kt_engine *engine) {
     struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: reading a line ends */
     sigemptyset(&action.sa_mask);

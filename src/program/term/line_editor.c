@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <histedit.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "term/safe_text.h"
 #include "term/terminal.h"
 

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/system.h"
 #include "term/terminal.h"
 
 enum { MAX_LINE = 16 << 20, PAUSE_US = 20000 };
@@ -44,7 +44,7 @@ int kt__line_editor_read(kt__line_editor *editor, const char *prompt, bool keep,
     fflush(stdout);
     kt__buf_clear(&editor->text);
     do {
-        ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
+        ssize_t n = kt__fd_read(KT__STDIN, piece, sizeof piece);
         if (n <= 0 || kt__interrupt_is_pending()) return was_interrupted() ? -1 : 0;
         kt__buf_append(&editor->text, piece, (size_t)n);
     } while (!editor->text.failed && editor->text.data[editor->text.len - 1] != '\n');

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/system.h"
 #include "base/thread.h"
 
 enum { FIRST_MS = 500, EVERY_MS = 200 };
@@ -31,7 +31,7 @@ static void draw_line(kt__progress *p) {
     } else {
         snprintf(line + n, sizeof line - (size_t)n, ", %.0f s", seconds);
     }
-    fprintf(stderr, "\r%.*s\033[K", kt__terminal_width(STDERR_FILENO) - 1, line);
+    fprintf(stderr, "\r%.*s\033[K", kt__terminal_width(KT__STDERR) - 1, line);
     fflush(stderr);
     p->shown = true;
 }
@@ -60,7 +60,7 @@ static void *draw_until_over(void *arg) {
 void kt__progress_begin(kt__progress *p, const kt_engine *engine) {
     pthread_condattr_t attributes;
     memset(p, 0, sizeof *p);
-    if (!kt__terminal_can_draw(STDERR_FILENO)) return;
+    if (!kt__terminal_can_draw(KT__STDERR)) return;
     p->engine = engine;
     p->begin_ns = kt__now_ns();
     kt_engine_get_stats(engine, &p->before);

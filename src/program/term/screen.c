@@ -3,19 +3,19 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/system.h"
 #include "term/safe_text.h"
 #include "term/terminal.h"
 
 void kt__screen_open(kt__screen *s, bool plain, kt__thoughts thoughts) {
     memset(s, 0, sizeof *s);
-    s->rendered = isatty(STDOUT_FILENO);
-    s->styled = kt__terminal_can_style(STDOUT_FILENO);
+    s->rendered = kt__fd_is_terminal(KT__STDOUT);
+    s->styled = kt__terminal_can_style(KT__STDOUT);
     s->thoughts = thoughts == KT__THOUGHTS_SHOW || (thoughts == KT__THOUGHTS_AUTO && s->rendered);
-    s->plain = plain || !kt__terminal_can_draw(STDOUT_FILENO);
-    kt__markdown_init(&s->markdown, kt__terminal_width(STDOUT_FILENO),
-                      kt__terminal_can_style(STDOUT_FILENO));
+    s->plain = plain || !kt__terminal_can_draw(KT__STDOUT);
+    kt__markdown_init(&s->markdown, kt__terminal_width(KT__STDOUT),
+                      kt__terminal_can_style(KT__STDOUT));
     kt__buf_init(&s->out, SIZE_MAX / 2);
 }
 
@@ -50,7 +50,7 @@ bool kt__screen_write(kt__screen *s, const char *text, size_t len) {
     if (!len) return true;
     s->last = text[len - 1];
     if (!s->rendered) return put_bytes(text, len);
-    s->markdown.width = kt__terminal_width(STDOUT_FILENO);
+    s->markdown.width = kt__terminal_width(KT__STDOUT);
     if (s->plain)
         append_plain(&s->out, text, len);
     else

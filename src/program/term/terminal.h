@@ -7,9 +7,10 @@
 #define KT_TERM_TERMINAL_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/thread.h"
 
 /* Characters are UTF-8 from now on, also where the locale says otherwise or nothing; numbers and
  * messages stay as in the C locale. */
@@ -44,6 +45,8 @@ void kt__terminal_mark_pastes(bool on);
  * are for the main thread. */
 
 /* From now on Ctrl-C cancels what the engine computes, or, at a prompt, only raises a flag. */
+/* A file over the process's limit is a failed write, which is reported and cleaned up, and no signal that ends it. */
+void kt__limits_fail_writes(void);
 void kt__interrupt_watch(kt_engine *engine);
 void kt__interrupt_unwatch(void);
 bool kt__interrupt_is_pending(void); /* whether kt__interrupted would say so */

@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <windows.h>
+
+#include "base/system.h"
 
 void kt__terminal_use_utf8(void) {}
 
@@ -19,7 +20,7 @@ int kt__terminal_width(int fd) {
 
 bool kt__terminal_can_draw(int fd) {
     const char *term = getenv("TERM"); /* set where the console takes escape sequences */
-    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+    return kt__fd_is_terminal(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 bool kt__terminal_can_style(int fd) {

@@ -1,19 +1,16 @@
 #include "dialects/batches.h"
 
 #include <jansson.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "base/thread.h"
 #include "dialects/dialects.h"
 
@@ -85,20 +82,20 @@ static const struct batch_endpoint *find_endpoint(const char *path) {
 
 /* The whole file, for kt__free; NULL: it cannot be read. */
 static char *read_all(kt__batch_store *store, const char *id, size_t *len) {
-    struct stat st;
+    kt__file_info st;
     int fd = kt__batch_store_open_file(store, id, false);
     char *text = NULL;
     *len = 0;
-    if (fd >= 0 && fstat(fd, &st) == 0) text = kt__malloc((size_t)st.st_size + 1);
-    if (text && !kt__fd_read_at(fd, text, (size_t)st.st_size, 0)) {
+    if (fd >= 0 && kt__fd_look(fd, &st)) text = kt__malloc((size_t)st.bytes + 1);
+    if (text && !kt__fd_read_at(fd, text, (size_t)st.bytes, 0)) {
         kt__free(text);
         text = NULL;
     }
     if (text) {
-        *len = (size_t)st.st_size;
+        *len = (size_t)st.bytes;
         text[*len] = '\0';
     }
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     return text;
 }
 
@@ -172,7 +169,7 @@ static size_t read_done(kt__batch_store *store, const char *id, int fd, json_t *
         json_decref(line);
         at = (size_t)(end - text) + 1;
     }
-    if (text && at < len && ftruncate(fd, (off_t)at) != 0) at = len;
+    if (text && at < len && !kt__fd_cut(fd, at)) at = len;
     kt__free(text);
     return n;
 }
@@ -372,11 +369,11 @@ static void save_status(run *r, const char *status) {
 /* The results become a file of the client's, where there are some. */
 static void announce_file(run *r, const char *hidden, const char *shown, const char *name) {
     const char *id = text_of(r->record, hidden);
-    struct stat st;
+    kt__file_info st;
     kt_error err;
     int fd = kt__batch_store_open_file(r->b->store, id, false);
-    bool any = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0;
-    if (fd >= 0) close(fd);
+    bool any = fd >= 0 && kt__fd_look(fd, &st) && st.bytes > 0;
+    if (fd >= 0) kt__fd_close(fd);
     if (any && kt__batch_store_announce(r->b->store, text_of(r->record, "kentang_client"), id, name,
                                         "batch_output", &err) == KT_OK)
         json_object_set_new(r->record, shown, json_string(id));
@@ -388,8 +385,8 @@ static void end_batch(run *r, bool good) {
     bool quit = b->quit && !b->cancel, cancelled = b->cancel;
     pthread_mutex_unlock(&b->lock);
     if (quit) return; /* the next process continues */
-    (void)fsync(r->out);
-    (void)fsync(r->errors);
+    (void)kt__fd_sync(r->out);
+    (void)kt__fd_sync(r->errors);
     announce_file(r, "kentang_output", "output_file_id", "batch_output.jsonl");
     announce_file(r, "kentang_errors", "error_file_id", "batch_errors.jsonl");
     set_time(r->record, cancelled ? "cancelled_at" : good ? "completed_at" : "failed_at");
@@ -446,8 +443,8 @@ static void run_batch(kt__batches *b, json_t *record) {
     } else if (r.endpoint && r.done && r.lines) {
         run_lines(&r, errors);
     }
-    if (r.out >= 0) close(r.out);
-    if (r.errors >= 0) close(r.errors);
+    if (r.out >= 0) kt__fd_close(r.out);
+    if (r.errors >= 0) kt__fd_close(r.errors);
     json_decref(errors);
     json_decref(r.lines);
     json_decref(r.done);

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "dialects/dialect_responses.h"
 #include "wire/wire_value.h"
 
@@ -263,8 +263,7 @@ static json_t *listed_item(const json_t *from) {
     if (!json_object_get(item, "status"))
         (void)json_object_set_new(item, "status", json_string("completed"));
     if (json_object_get(item, "id")) return item;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        memset(random, 0, sizeof random);
+    if (!kt__random_bytes(random, sizeof random)) memset(random, 0, sizeof random);
     size_t n = (size_t)snprintf(id, sizeof id, "%s", message ? "msg_" : "item_");
     for (size_t i = 0; i < sizeof random; i++) {
         id[n++] = letters[random[i] >> 4];

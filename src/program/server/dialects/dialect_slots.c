@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "dialects/dialects.h"
 
 typedef struct slot_asked {
@@ -60,11 +60,11 @@ static kt_status compute_tokens(kt__job *job, kt_seq *seq, const int32_t *ids, s
     kt_request_params r = kt_request_params_default();
     kt_request_report report;
     r.seq = seq;
-    r.prompt.ids = ids;
-    r.prompt.n_ids = n;
+    r.ids = ids;
+    r.n_ids = n;
     r.gen.n_predict = 1; /* with none nothing is computed; it is drawn, and not computed itself */
-    r.service.client = job->request.share;
-    r.service.cache_scope = job->request.client;
+    r.client = job->request.share;
+    r.cache_scope = job->request.client;
     return kt_request_run(job->model.engine, &r, NULL, NULL, &report, err);
 }
 
@@ -76,13 +76,13 @@ static kt_status open_seq(kt__job *job, kt_seq **seq, kt_error *err) {
 static void write_done(kt__job *job, const char *name, const char *did, size_t n_tokens,
                        const char *moved, const char *path, int64_t begin_us, const char *ms) {
     const slot_asked *a = job->extra;
-    struct stat st = {0};
+    kt__file_info st = {0};
     kt__buf *out = &job->answer.out;
-    (void)stat(path, &st);
+    (void)kt__file_look(path, &st);
     (void)kt__buf_printf(out, "{\"id_slot\":%d", a->id);
     kt__json_member(out, "filename", name);
     (void)kt__buf_printf(out, ",\"%s\":%zu,\"%s\":%lld,\"timings\":{\"%s\":%.3f}}", did, n_tokens,
-                         moved, (long long)st.st_size, ms, (double)(kt__now_us() - begin_us) / 1e3);
+                         moved, (long long)st.bytes, ms, (double)(kt__now_us() - begin_us) / 1e3);
 }
 
 static kt_status save_slot(kt__job *job, const int32_t *ids, size_t n, kt_error *err) {

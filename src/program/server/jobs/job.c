@@ -4,13 +4,13 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 
 enum { MAX_OUT_BYTES = 1 << 30, MAX_ARENA_BYTES = 256 << 20, COMPACT_BYTES = 64 << 10 };
 
@@ -18,8 +18,8 @@ enum { MAX_OUT_BYTES = 1 << 30, MAX_ARENA_BYTES = 256 << 20, COMPACT_BYTES = 64 
 
 void kt__job_make_id(char *out, size_t size, const char *prefix) {
     unsigned char bytes[12] = {0};
-    ssize_t n = getrandom(bytes, sizeof bytes, 0);
-    (void)n; /* 12 bytes never come short once the system is up */
+    (void)kt__random_bytes(bytes,
+                           sizeof bytes); /* 12 bytes never come short once the system is up */
     size_t len = (size_t)snprintf(out, size, "%s", prefix);
     for (size_t i = 0; i < sizeof bytes && len + 3 <= size; i++, len += 2)
         snprintf(out + len, size - len, "%02x", bytes[i]);

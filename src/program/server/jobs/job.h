@@ -13,8 +13,7 @@
 #ifndef KT_JOBS_JOB_H
 #define KT_JOBS_JOB_H
 
-#include <pthread.h>
-
+#include "base/thread.h"
 #include "services/shared.h"
 #include "wire/wire_blocks.h"
 

@@ -1,10 +1,10 @@
 #include "jobs/stats.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "jobs/job.h"
 #include "setup/adapters.h"
 
@@ -196,8 +196,8 @@ bool kt__stats_write_pull(kt__shared *shared, const char *before, kt__buf *out) 
 }
 
 void kt__stats_write(kt__shared *s, const char *client, kt__buf *out) {
-    (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld",
-                         kt_version(), KENTANG_NUMERICS, (int)getpid(),
+    (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%ld,\"uptime_s\":%lld",
+                         kt_version(), KENTANG_NUMERICS, kt__process_number(),
                          (long long)((kt__now_us() - s->start_us) / 1000000));
     kt__json_member(out, "isa", kt_ctx_isa(kt__models_ctx(s->models)));
     (void)kt__buf_puts(out, ",\"models\":[");

@@ -3,10 +3,10 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "setup/config_set.h"
 
 /* The name of "name:port" and "[v6]:port"; false: neither. */
@@ -29,7 +29,7 @@ static bool split_host(const char *text, const char **name, size_t *len) {
 }
 
 static bool is_same_name(const char *a, const char *name, size_t len) {
-    return strlen(a) == len && !strncasecmp(a, name, len);
+    return strlen(a) == len && !kt__strncasecmp(a, name, len);
 }
 
 /* "127.1.2.3", "::1" */
@@ -81,7 +81,7 @@ static bool is_local_page(const char *origin) {
 const char *kt__access_cors(const kt__config *config, const char *origin) {
     for (size_t i = 0; i < config->cors.n; i++) {
         const char *item = config->cors.items[i];
-        if (!strcasecmp(item, origin) || !strcmp(item, "*")) return origin;
+        if (!kt__strcasecmp(item, origin) || !strcmp(item, "*")) return origin;
         if (!strcmp(item, "localhost") && is_local_page(origin)) return origin;
     }
     return NULL;
@@ -89,7 +89,7 @@ const char *kt__access_cors(const kt__config *config, const char *origin) {
 
 static bool is_type(const char *type, const char *name) {
     size_t len = strlen(name);
-    if (!type || strncasecmp(type, name, len) != 0) return false;
+    if (!type || kt__strncasecmp(type, name, len) != 0) return false;
     type += len;
     while (*type == ' ' || *type == '\t') type++;
     return !*type || *type == ';';
@@ -104,7 +104,7 @@ bool kt__access_is_untold(const char *type) {
 }
 
 const char *kt__access_key(const kt__keys *keys, const char *authorization, const char *api_key) {
-    if (authorization && !strncasecmp(authorization, "Bearer ", 7)) {
+    if (authorization && !kt__strncasecmp(authorization, "Bearer ", 7)) {
         const char *key = authorization + 7;
         while (*key == ' ') key++;
         return kt__keys_find(keys, key, strlen(key));
@@ -172,10 +172,10 @@ static kt_status parse_keys(char *text, const char *path, size_t least, kt__keys
 
 static kt_status read_file(const char *path, size_t least, kt__keys *keys, kt_error *err) {
     kt__buf text;
-    struct stat st;
+    kt__file_info st;
     kt_status status;
     KT__TRY(kt__config_file_read(path, "the keys", MAX_FILE_BYTES, &text, &st, err));
-    if ((st.st_mode & 077) != 0)
+    if ((st.permissions & 077) != 0)
         KT__TRY(kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                             "%s may be read or written by others: chmod 600 %s", path, path));
     KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, least, keys, err));

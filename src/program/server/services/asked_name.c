@@ -2,9 +2,9 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 /* A stretch of a name. */
 typedef struct name_part {
@@ -17,12 +17,12 @@ static name_part whole_name(const char *s) {
 }
 
 static bool equal_parts(name_part a, name_part b) {
-    return a.len == b.len && a.len > 0 && strncasecmp(a.s, b.s, a.len) == 0;
+    return a.len == b.len && a.len > 0 && kt__strncasecmp(a.s, b.s, a.len) == 0;
 }
 
 static bool cut_tail(name_part *p, const char *tail) {
     size_t n = strlen(tail);
-    if (p->len <= n || strncasecmp(p->s + p->len - n, tail, n) != 0) return false;
+    if (p->len <= n || kt__strncasecmp(p->s + p->len - n, tail, n) != 0) return false;
     p->len -= n;
     return true;
 }
@@ -39,7 +39,7 @@ static bool is_quantisation(const char *s, size_t len) {
     static const char *const begins[] = {"Q", "IQ", "TQ", "F", "BF", "MXFP"};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         size_t n = strlen(begins[i]);
-        if (len <= n || strncasecmp(s, begins[i], n) != 0 || !isdigit((unsigned char)s[n]))
+        if (len <= n || kt__strncasecmp(s, begins[i], n) != 0 || !isdigit((unsigned char)s[n]))
             continue;
         for (size_t k = n; k < len; k++)
             if (!isalnum((unsigned char)s[k]) && s[k] != '_') return false;

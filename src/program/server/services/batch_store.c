@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -15,7 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
 
 struct kt__batch_store {
     int dir;      /* descriptor */
@@ -224,7 +224,7 @@ static void header_parameter(const char *header, size_t len, const char *key, ch
     out[0] = '\0';
     for (size_t at = 0; at + n_key + 1 < len; at++) {
         bool begins = at == 0 || header[at - 1] == ';' || header[at - 1] == ' ';
-        if (!begins || strncasecmp(header + at, key, n_key) != 0 || header[at + n_key] != '=')
+        if (!begins || kt__strncasecmp(header + at, key, n_key) != 0 || header[at + n_key] != '=')
             continue;
         const char *value = header + at + n_key + 1, *end = header + len;
         bool quoted = *value == '"';
@@ -241,7 +241,7 @@ static void header_parameter(const char *header, size_t len, const char *key, ch
 bool kt__multipart_begin(kt__multipart *form, const char *type, const char *body, size_t len) {
     static const char kind[] = "multipart/form-data";
     char boundary[MAX_BOUNDARY + 2];
-    if (!type || strncasecmp(type, kind, sizeof kind - 1) != 0) return false;
+    if (!type || kt__strncasecmp(type, kind, sizeof kind - 1) != 0) return false;
     header_parameter(type, strlen(type), "boundary", boundary, sizeof boundary);
     size_t n = strlen(boundary);
     if (!n || n > MAX_BOUNDARY) return false;
@@ -266,7 +266,7 @@ static size_t read_headers(const kt__multipart *form, size_t at, kt__multipart_p
         size_t len = (size_t)(end - line);
         at += len + 2;
         if (!len) return at;
-        if (len < sizeof wanted || strncasecmp(line, wanted, sizeof wanted - 1) != 0) continue;
+        if (len < sizeof wanted || kt__strncasecmp(line, wanted, sizeof wanted - 1) != 0) continue;
         header_parameter(line, len, "name", out->name, sizeof out->name);
         header_parameter(line, len, "filename", out->filename, sizeof out->filename);
     }

@@ -1,7 +1,6 @@
 #include "services/event_loop.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

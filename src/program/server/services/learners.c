@@ -1,14 +1,14 @@
 #include "services/learners.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "setup/learn_config.h"
 
 enum { MOST_IDLE = 32 }; /* learners that stay open, with two descriptors each */
@@ -131,7 +131,7 @@ kt_status kt__learner_table_get(kt__learner_table *table, const kt__config *conf
     pthread_mutex_lock(&table->lock);
     opened_learner *o = table->first;
     while (o && strcmp(o->name, name) != 0) o = o->next;
-    bool there = o || access(folder, F_OK) == 0;
+    bool there = o || kt__file_exists(folder);
     if (!there && make) KT__TRY(kt__namespace_check_new(config, model_name, name, err));
     if (o && !o->learner)
         KT__TRY(open_learner(o, config, engine, folder, err));

@@ -1,11 +1,11 @@
 #include "services/llama_slots.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 typedef struct slot {
     int32_t *ids;

@@ -1,13 +1,13 @@
 #include "services/lora_scales.h"
 
 #include <jansson.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/thread.h"
 
 struct kt__lora_scales {
     pthread_mutex_t lock;

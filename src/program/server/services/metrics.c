@@ -1,17 +1,15 @@
 #include "services/metrics.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "wire/wire.h"
 
 static const double second_bounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075,
@@ -593,10 +591,10 @@ void kt__metric_head(kt__buf *out, const char *name, const char *type, const cha
 }
 
 static bool read_file(const char *path, char *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = kt__fd_open(path, KT__OPEN_READ);
     if (fd < 0) return false;
-    ssize_t n = read(fd, out, size - 1); /* these files come whole */
-    close(fd);
+    ssize_t n = kt__fd_read(fd, out, size - 1); /* these files come whole */
+    kt__fd_close(fd);
     out[n > 0 ? n : 0] = '\0';
     return n > 0;
 }
@@ -679,7 +677,7 @@ static void write_heap(kt__buf *out) {
                          __sanitizer_get_current_allocated_bytes());
 }
 
-static void write_processor(const struct rusage *usage, kt__buf *out) {
+static void write_processor(const kt__process_use *use, kt__buf *out) {
     double seconds = 0;
     if (throttled_seconds(&seconds)) {
         kt__metric_head(out, "cpu_throttled_seconds_total", "counter",
@@ -687,9 +685,7 @@ static void write_processor(const struct rusage *usage, kt__buf *out) {
         (void)kt__buf_printf(out, "kentang_cpu_throttled_seconds_total %.6f\n", seconds);
     }
     kt__metric_head(out, "cpu_seconds_total", "counter", "processor time used");
-    (void)kt__buf_printf(out, "kentang_cpu_seconds_total %.6f\n",
-                         (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
-                             (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6);
+    (void)kt__buf_printf(out, "kentang_cpu_seconds_total %.6f\n", (double)use->cpu_us * 1e-6);
 }
 
 static void write_heat_gauge(kt__buf *out, const char *name, const char *help, double value) {
@@ -716,11 +712,12 @@ static void write_heat(kt__buf *out) {
 
 /* Too little memory for mapped weights shows in the bytes that are read again: readahead makes few
  * faults of them, and large ones. */
-static void write_paging(const struct rusage *usage, kt__buf *out) {
+static void write_paging(const kt__process_use *use, kt__buf *out) {
     char text[1024];
     double number = 0;
     kt__metric_head(out, "major_page_faults_total", "counter", "accesses that waited for the disk");
-    (void)kt__buf_printf(out, "kentang_major_page_faults_total %ld\n", usage->ru_majflt);
+    (void)kt__buf_printf(out, "kentang_major_page_faults_total %llu\n",
+                         (unsigned long long)use->major_faults);
     if (read_file("/proc/self/io", text, sizeof text) &&
         number_after(text, "read_bytes", &number)) {
         kt__metric_head(out, "disk_read_bytes_total", "counter",
@@ -749,10 +746,10 @@ static void write_resident(kt__buf *out) {
 }
 
 void kt__system_metrics_write(kt__buf *out) {
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        write_processor(&usage, out);
-        write_paging(&usage, out);
+    kt__process_use use;
+    if (kt__process_used(&use)) {
+        write_processor(&use, out);
+        write_paging(&use, out);
     }
     write_heat(out);
     write_resident(out);

@@ -1,17 +1,17 @@
 #include "services/models.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/system.h"
+#include "base/thread.h"
 #include "services/asked_name.h"
 #include "services/stats_sum.h"
 #include "setup/made.h"
@@ -74,7 +74,7 @@ struct kt__models {
  */
 static int threads_max(const kt__config *c) {
     bool tuned = c->use_tuned && !c->threads && !c->threads_batch;
-    int64_t n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
+    int64_t n = tuned ? kt__system_processors() : c->threads_batch;
     return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
 }
 

@@ -1,6 +1,5 @@
 #include "services/pulls.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,19 +1,15 @@
 #include "services/responses.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
+#include "base/thread.h"
 
 enum { MAX_RECORD = 256 << 20 };
 
@@ -60,7 +56,7 @@ static entry *find_entry(kt__responses *r, const char *id) {
 
 static void remove_entry(kt__responses *r, entry *e) {
     char path[KT__FILES_PATH_MAX];
-    if (r->dir && file_of(r, e->id, path)) (void)unlink(path);
+    if (r->dir && file_of(r, e->id, path)) (void)kt__file_remove(path);
     r->bytes -= e->bytes;
     kt__free(e->text);
     size_t at = (size_t)(e - r->entries);
@@ -83,13 +79,13 @@ static int compare_times(const void *a, const void *b) {
 static kt_status add_file(kt__responses *r, const char *name, kt_error *err) {
     char path[KT__FILES_PATH_MAX];
     entry e = {.text = NULL};
-    struct stat st;
+    kt__file_info st;
     size_t len = strlen(name);
     if (len <= 5 || len - 5 >= sizeof e.id || strcmp(name + len - 5, ".json") != 0) return KT_OK;
     memcpy(e.id, name, len - 5);
-    if (!is_id(e.id) || !file_of(r, e.id, path) || stat(path, &st) != 0) return KT_OK;
-    e.bytes = (size_t)st.st_size + sizeof e;
-    e.time_s = st.st_mtime;
+    if (!is_id(e.id) || !file_of(r, e.id, path) || !kt__file_look(path, &st)) return KT_OK;
+    e.bytes = (size_t)st.bytes + sizeof e;
+    e.time_s = st.changed_s;
     if (!kt__vec_reserve(r->entries, r->cap, r->n + 1))
         return kt__fail_nomem(err, "a list of responses", r->n);
     r->entries[r->n++] = e;
@@ -98,14 +94,14 @@ static kt_status add_file(kt__responses *r, const char *name, kt_error *err) {
 }
 
 static kt_status scan_dir(kt__responses *r, kt_error *err) {
-    const struct dirent *item;
+    const char *item;
     kt_status status = KT_OK;
-    DIR *dir = opendir(r->dir);
+    kt__listing *dir = kt__listing_open(r->dir);
     if (!dir)
         return kt__fail_at(err, KT_E_IO, r->dir, UINT64_MAX,
                            "cannot read the folder of responses: %s", strerror(errno));
-    while (status == KT_OK && (item = readdir(dir))) status = add_file(r, item->d_name, err);
-    closedir(dir);
+    while (status == KT_OK && (item = kt__listing_next(dir))) status = add_file(r, item, err);
+    kt__listing_close(dir);
     if (r->n) qsort(r->entries, r->n, sizeof *r->entries, compare_times);
     return status;
 }
@@ -114,10 +110,11 @@ static kt_status lock_dir(kt__responses *r, kt_error *err) {
     char path[KT__FILES_PATH_MAX];
     KT__STEP(kt__files_make_dir(r->dir, err));
     KT__STEP(kt__files_path(path, r->dir, ".lock", err));
-    r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    r->lock_fd = kt__fd_open(path,
+                             KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
     if (r->lock_fd < 0)
         return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot create it: %s", strerror(errno));
-    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0) return KT_OK;
+    if (kt__fd_lock(r->lock_fd, false)) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, r->dir, UINT64_MAX,
                        "another server keeps its responses in %s", r->dir);
 }
@@ -164,7 +161,7 @@ static bool write_next(kt__responses *r) {
         e->text = NULL;
     }
     if (e && !written) remove_entry(r, e); /* a full disk */
-    if (!e && file_of(r, id, path)) (void)unlink(path);
+    if (!e && file_of(r, id, path)) (void)kt__file_remove(path);
     return true;
 }
 
@@ -181,7 +178,7 @@ void kt__responses_close(kt__responses *r) {
     if (!r) return;
     if (r->dir) write_all(&r->item);
     for (size_t i = 0; i < r->n; i++) kt__free(r->entries[i].text);
-    if (r->lock_fd >= 0) close(r->lock_fd);
+    if (r->lock_fd >= 0) kt__fd_close(r->lock_fd);
     pthread_mutex_destroy(&r->lock);
     kt__free(r->entries);
     kt__free(r->dir);

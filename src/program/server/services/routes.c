@@ -2,15 +2,15 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
+#include "base/thread.h"
 
 enum {
     MAX_ROUTES = 64,
@@ -29,8 +29,8 @@ struct kt__routes {
     kt__models *models;
     kt__slog *log;
     char *path;
-    time_t file_s; /* of the file that was read */
-    off_t file_bytes;
+    int64_t file_s; /* of the file that was read */
+    uint64_t file_bytes;
     json_t *table;
     float **
         vectors; /* [n_vectors] of all examples, one route after the other; NULL: not computed yet */
@@ -157,10 +157,10 @@ static void take_table(kt__routes *r, json_t *table) {
 }
 
 static void note_file(kt__routes *r) {
-    struct stat st;
-    if (stat(r->path, &st) != 0) return;
-    r->file_s = st.st_mtime;
-    r->file_bytes = st.st_size;
+    kt__file_info st;
+    if (!kt__file_look(r->path, &st)) return;
+    r->file_s = st.changed_s;
+    r->file_bytes = st.bytes;
 }
 
 static kt_status read_file(kt__routes *r, kt_error *err) {
@@ -189,9 +189,9 @@ static kt_status write_file(kt__routes *r, const json_t *table, kt_error *err) {
 }
 
 static void look_at_file(kt__routes *r) {
-    struct stat st;
+    kt__file_info st;
     kt_error err;
-    if (stat(r->path, &st) != 0 || (st.st_mtime == r->file_s && st.st_size == r->file_bytes))
+    if (!kt__file_look(r->path, &st) || (st.changed_s == r->file_s && st.bytes == r->file_bytes))
         return;
     if (read_file(r, &err) == KT_OK) return;
     kt__slog_line(r->log, KT_LOG_WARN, "%s is not read, and the routes before it hold: %s", r->path,

@@ -7,9 +7,9 @@
 #define KT_SERVICES_SHARED_H
 
 #include <kentang.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/thread.h"
 #include "services/access.h"
 #include "services/event_loop.h"
 #include "services/learners.h"

@@ -1,7 +1,6 @@
 #include "services/workers.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,11 +1,8 @@
 /* /v1/files and /v1/batches: OpenAI's interface to requests in files. */
-#include <fcntl.h>
 #include <jansson.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -2,13 +2,13 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "dialects/dialects.h"
 #include "transports/http_request.h"
 
@@ -21,12 +21,12 @@ int kt__ollama_version(kt__http_request *r) {
 
 /* Of the file, or of the first of a split set; 0: it is not known. */
 static uint64_t size_on_disk(kt__served *served) {
-    struct stat st = {0};
+    kt__file_info st = {0};
     char *path = NULL;
     kt_error err = {0};
-    bool found = kt__served_file(served, &path, &err) == KT_OK && path && stat(path, &st) == 0;
+    bool found = kt__served_file(served, &path, &err) == KT_OK && path && kt__file_look(path, &st);
     kt__free(path);
-    return found ? (uint64_t)st.st_size : 0;
+    return found ? st.bytes : 0;
 }
 
 /* 64 hexadecimal digits: the whole file's hash where it is known, else one of the model's name and

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/text.h"
 #include "services/access.h"
 
 /* A refusal in the making. */
@@ -58,7 +58,7 @@ static bool is_bad_name(const char *name, size_t len) {
     if (!len || memchr(name, ' ', len) || memchr(name, '\t', len)) return true;
     for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
         size_t n = strlen(exact[i]);
-        if (len > n && !strncasecmp(name, exact[i], n)) return true;
+        if (len > n && !kt__strncasecmp(name, exact[i], n)) return true;
     }
     return false;
 }
@@ -67,9 +67,9 @@ static enum MHD_Result count_header(void *user, enum MHD_ValueKind kind, const c
                                     size_t name_len, const char *value, size_t value_len) {
     framing *f = user;
     (void)kind;
-    bool coding = !strcasecmp(name, "Transfer-Encoding");
-    f->n_host += !strcasecmp(name, "Host");
-    f->n_length += !strcasecmp(name, "Content-Length");
+    bool coding = !kt__strcasecmp(name, "Transfer-Encoding");
+    f->n_host += !kt__strcasecmp(name, "Host");
+    f->n_length += !kt__strcasecmp(name, "Content-Length");
     f->n_coding += coding;
     if (coding) f->coding = value ? value : "";
     f->malformed |= is_bad_name(name, name_len) || (value && memchr(value, '\0', value_len)) ||
@@ -95,7 +95,7 @@ static int check_framing(kt__http_request *r, refusal *why) {
     if (f.n_length > 1) return say_why(why, 400, "more than one Content-Length");
     if (f.n_coding && (f.n_length || f.n_coding > 1 || r->old_version))
         return say_why(why, 400, "Transfer-Encoding together with another length of the body");
-    if (f.coding && strcasecmp(f.coding, "chunked") != 0)
+    if (f.coding && kt__strcasecmp(f.coding, "chunked") != 0)
         return say_why(why, 501, "Transfer-Encoding: only chunked is known here");
     r->close = false;
     return 0;
@@ -214,10 +214,10 @@ static int check_room(kt__http_request *r, refusal *why) {
 static enum MHD_Result note_browser(void *user, enum MHD_ValueKind kind, const char *name,
                                     const char *value) {
     bool *found = user;
-    const char *who = !strcasecmp(name, "User-Agent") && value ? value : "";
+    const char *who = !kt__strcasecmp(name, "User-Agent") && value ? value : "";
     (void)kind;
-    *found |= !strcasecmp(name, "Origin") || !strcasecmp(name, "Referer") ||
-              !strcasecmp(name, "Cookie") || !strncasecmp(name, "Sec-Fetch-", 10) ||
+    *found |= !kt__strcasecmp(name, "Origin") || !kt__strcasecmp(name, "Referer") ||
+              !kt__strcasecmp(name, "Cookie") || !kt__strncasecmp(name, "Sec-Fetch-", 10) ||
               !strncmp(who, "Mozilla/", 8);
     return MHD_YES;
 }
@@ -240,7 +240,7 @@ static int check_type(kt__http_request *r, refusal *why) {
     if (strcmp(r->route->method, "POST") != 0 || kt__access_is_json(type)) return 0;
     if (kt__access_is_untold(type) && !may_be_browser(r)) return 0;
     bool form = type && (r->route->flags & KT__ROUTE_FORM) &&
-                !strncasecmp(type, "multipart/form-data", 19);
+                !kt__strncasecmp(type, "multipart/form-data", 19);
     bool bare = !type && (r->route->flags & KT__ROUTE_BARE);
     if ((form || bare) && (r->cors || !is_from_page(r))) return 0;
     return say_why(why, 415, "Content-Type: application/json is needed");

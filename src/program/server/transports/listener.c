@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -104,7 +105,7 @@ static kt_status bind_quietly(kt__listener *l, mode_t mode, kt_error *err) {
     return status;
 }
 
-kt_status kt__listener_open(const char *path, mode_t mode, kt__listener *l, kt_error *err) {
+kt_status kt__listener_open(const char *path, unsigned mode, kt__listener *l, kt_error *err) {
     kt_status status;
     *l = (kt__listener){.fd = -1, .lock_fd = -1};
     if (strlen(path) >= sizeof l->path)

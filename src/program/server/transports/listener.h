@@ -7,19 +7,18 @@
 #define KT_TRANSPORTS_LISTENER_H
 
 #include <kentang.h>
-#include <sys/stat.h>
+#include <stdint.h>
 
 typedef struct kt__listener {
     int fd, lock_fd; /* -1: none */
     char path[112];
-    dev_t dev; /* of the socket that was made: at the end only this one is removed */
-    ino_t ino;
+    uint64_t dev, ino; /* of the socket that was made: at the end only this one is removed */
 } kt__listener;
 
 /* Binds a temporary name with mode already set and renames it to path, which replaces a socket that
  * is not served. KT_E_STATE: another process serves it. KT_E_IO: it is no socket, or the directory
  * does not allow it. */
-kt_status KT_CHECKED kt__listener_open(const char *path, mode_t mode, kt__listener *out,
+kt_status KT_CHECKED kt__listener_open(const char *path, unsigned mode, kt__listener *out,
                                        kt_error *err);
 void kt__listener_close(kt__listener *listener);
 

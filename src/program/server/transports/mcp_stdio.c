@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 #include "dialects/dialect_mcp.h"
 #include "mcp/rpc.h"
 

@@ -6,8 +6,6 @@
 #ifndef KT_TRANSPORTS_UNIX_H
 #define KT_TRANSPORTS_UNIX_H
 
-#include <sys/types.h>
-
 #include "services/shared.h"
 
 typedef struct kt__unix kt__unix;

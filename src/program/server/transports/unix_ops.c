@@ -2,11 +2,11 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "dialects/dialect_learn.h"
 #include "dialects/dialects.h"
 #include "jobs/stats.h"
@@ -133,7 +133,7 @@ static void do_stats(kt__unix_client *c, const char *id) {
     kt__buf stats;
     kt__buf_init(&stats, 1 << 20);
     (void)kt__buf_puts(&stats, "\"stats\":");
-    bool is_owner = c->uid == geteuid() || c->uid == 0;
+    bool is_owner = c->uid == kt__process_user() || c->uid == 0;
     kt__stats_write(c->home->shared, is_owner ? NULL : c->name, &stats);
     if (!stats.failed) say_done(c, id, stats.data);
     kt__buf_free(&stats);
@@ -141,7 +141,7 @@ static void do_stats(kt__unix_client *c, const char *id) {
 
 static void do_stop(kt__unix_client *c, const char *id) {
     kt_error err;
-    if (c->uid != geteuid() && c->uid != 0) {
+    if (c->uid != kt__process_user() && c->uid != 0) {
         (void)kt__fail(&err, KT_E_STATE, "only the server's own user and root may stop it");
         kt__unix_say_error(c, id, &err);
         return;

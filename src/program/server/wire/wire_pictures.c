@@ -1,17 +1,14 @@
 /* Pictures in a request: what OpenAI's, Anthropic's, Responses' and Ollama's bodies say of one, to the bytes of its
  * file. Whether the model sees is known when the request is submitted, and said in the words of its place. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "net/get.h"
 #include "wire/wire_value.h"
@@ -32,12 +29,12 @@ static kt__wire_picture *next_picture(const kt__wire_reader *r) {
         if (!places || !files) return NULL;
         if (q->n_pictures) {
             memcpy(places, q->picture_places, q->n_pictures * sizeof *places);
-            memcpy(files, q->req.prompt.pictures, q->n_pictures * sizeof *files);
+            memcpy(files, q->req.pictures, q->n_pictures * sizeof *files);
         }
         q->picture_places = places;
         q->picture_files = files;
         q->cap_pictures = cap;
-        q->req.prompt.pictures = files;
+        q->req.pictures = files;
     }
     return &q->picture_places[q->n_pictures];
 }
@@ -52,7 +49,7 @@ static kt_status add_bytes(const kt__wire_reader *r, const kt__wire_place *at,
                             kt__arena_strndup(r->arena, any, strlen(any))};
     if (!p->at || !p->any_at || !p->any) return kt__wire_fail_nomem(r);
     r->request->picture_files[r->request->n_pictures++] = (kt_picture){data, n};
-    r->request->req.prompt.n_pictures = r->request->n_pictures;
+    r->request->req.n_pictures = r->request->n_pictures;
     return KT_OK;
 }
 
@@ -99,22 +96,22 @@ static bool path_below(const char *folder, const char *url, char out[PATH_MAX]) 
 
 static kt_status read_bytes(const kt__wire_reader *r, const kt__wire_place *at, const char *path,
                             char **data, size_t *n) {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool whole = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    kt__file_info st;
+    int fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_LINK | KT__OPEN_NO_WAIT);
+    bool whole = fd >= 0 && kt__fd_look(fd, &st) && st.is_file;
     kt_status status = KT_OK;
     if (!whole)
         status = kt__wire_fail_at(r, KT_E_ARG, at, "the picture's file cannot be read");
-    else if (st.st_size > MOST_BYTES)
+    else if (st.bytes > MOST_BYTES)
         status = kt__wire_fail_at(r, KT_E_LIMIT, at, "a file of more than %d MB", MOST_BYTES >> 20);
-    else if (!(*data = kt__arena_alloc(r->arena, (size_t)st.st_size + 1)))
+    else if (!(*data = kt__arena_alloc(r->arena, (size_t)st.bytes + 1)))
         status = kt__wire_fail_nomem(r);
-    for (*n = 0; status == KT_OK && *n < (size_t)st.st_size;) {
-        ssize_t got = read(fd, *data + *n, (size_t)st.st_size - *n);
+    for (*n = 0; status == KT_OK && *n < (size_t)st.bytes;) {
+        ssize_t got = kt__fd_read(fd, *data + *n, (size_t)st.bytes - *n);
         if (got <= 0) break;
         *n += (size_t)got;
     }
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kt__fd_close(fd);
     return status;
 }
 
@@ -161,8 +158,8 @@ static kt_status add_url(const kt__wire_reader *r, const kt__wire_place *at,
                          const kt__wire_place *type_at, const char *any, const json_t *url) {
     const char *text = json_string_value(url);
     const char *data = strstr(text, ";base64,");
-    if (!strncasecmp(text, "file://", 7)) return add_local(r, at, type_at, any, text);
-    if (!strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8))
+    if (!kt__strncasecmp(text, "file://", 7)) return add_local(r, at, type_at, any, text);
+    if (!kt__strncasecmp(text, "http://", 7) || !kt__strncasecmp(text, "https://", 8))
         return add_fetched(r, at, type_at, any, text);
     if (strncmp(text, "data:", 5) != 0 || !data)
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
