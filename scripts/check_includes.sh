@@ -3,7 +3,7 @@
 # room to one that it may not include. The table is scripts/rooms.txt. With --objects also that no two objects of a build use
 # each other's functions and tables, whatever they include: what a header, a macro or a table of functions hides from the
 # first check. Files outside of host and term may not ask for the system, and at most 40 outside of host include headers
-# that ISO C has not: POSIX's or Linux's. Prints each violation; exit 1 if any.
+# that are none of ISO C: POSIX's or Linux's. Prints each violation; exit 1 if any.
 #   --graph          prints the graph instead, one arrow a line
 #   --objects BUILD  the symbols of a finished build's objects
 #   --root DIR       another tree
