@@ -39,7 +39,8 @@ static void check_cut(const kt__call_style *style, const kt__call_options *optio
     kt__buf_init(&got, 1 << 16);
     assert_int_equal(ca_parse(style, options, c->text, strlen(c->text), cut, true, &a), KT_OK);
     ca_print(&a, &got);
-    if (strcmp(got.data, c->want) != 0) print_error("%s, cut %zu: %s\n", c->calls, cut, c->text);
+    if (strcmp(got.data, c->want) != 0)
+        print_error("%s, cut %d: %s\n", c->calls, (int)cut, c->text);
     assert_string_equal(got.data, c->want);
     kt__buf_free(&got);
     ca_free(&a);

@@ -253,6 +253,15 @@ int kt__win_ftruncate(int fd, int64_t size) {
     return kt__win_fail();
 }
 
+int kt__win_truncate(const char *path, int64_t size) {
+    int fd = kt__win_open(path, O_WRONLY);
+    if (fd < 0) return -1;
+    int result = kt__win_ftruncate(fd, size), failed = errno;
+    kt__win_close(fd);
+    errno = failed;
+    return result;
+}
+
 int kt__win_fallocate(int fd, int mode, int64_t at, int64_t n) {
     FILE_ALLOCATION_INFO room = {.AllocationSize.QuadPart = at + n};
     (void)mode;

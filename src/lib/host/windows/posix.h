@@ -97,6 +97,7 @@ ssize_t kt__win_write(int fd, const void *data, size_t n);
 ssize_t kt__win_pread(int fd, void *data, size_t n, int64_t at);
 ssize_t kt__win_pwrite(int fd, const void *data, size_t n, int64_t at);
 int kt__win_ftruncate(int fd, int64_t size);
+int kt__win_truncate(const char *path, int64_t size);
 int kt__win_fsync(int fd);
 int kt__win_fallocate(int fd, int mode, int64_t at, int64_t n);
 int kt__win_posix_fadvise(int fd, int64_t at, int64_t n, int advice);
@@ -168,6 +169,8 @@ FILE *kt__win_fdopen(int fd, const char *mode);
 #define pread kt__win_pread
 #define pwrite kt__win_pwrite
 #define ftruncate kt__win_ftruncate
+#undef truncate
+#define truncate kt__win_truncate
 #define fsync kt__win_fsync
 #define fdatasync kt__win_fsync
 #define fallocate kt__win_fallocate
