@@ -32,34 +32,52 @@ need_static() {
     [ -f "$out/build-x86_64/tree/kentang" ] || make_static x86_64
 }
 
+# The texts of all that a wheel holds, in $out/licences
+gather_licences() { # FOLDER...
+    rm -rf "$out/licences"
+    mkdir -p "$out/licences"
+    for folder in "$@"; do cp "$folder"/* "$out/licences/"; done
+    cp LICENSE "$out/licences/kentang.copyright"
+}
+
 # kentang-VERSION-py3-none-TAG.whl: the module, the library and the program; the same bytes whenever it is made
-make_wheel() {
+make_wheel() { # [TREE]: where the library is
     install_packages python3
     need_shared
     need_static
-    library=$out/build-shared/tree/libkentang.so
+    shared=${1:-$out/build-shared/tree}
+    library=$shared/libkentang.so
     tag=manylinux_$(least_glibc "$library" | tr . _)_x86_64
     say "a wheel for $tag"
-    python3 scripts/make_wheel.py "$out" "$version" "$tag" "$SOURCE_DATE_EPOCH" "$library" "$out/build-x86_64/tree/kentang" "$out/build-shared/tree/licences"
+    gather_licences "$shared/licences" "$out/build-x86_64/tree/licences"
+    python3 scripts/make_wheel.py "$out" "$version" "$tag" "$SOURCE_DATE_EPOCH" "$library" "$out/build-x86_64/tree/kentang" "$out/licences"
+    rm -rf "$out/licences"
+}
+make_windows_wheel() { # TREE
+    say "a wheel for win_amd64"
+    gather_licences "$1/licences"
+    python3 scripts/make_wheel.py "$out" "$version" win_amd64 "$SOURCE_DATE_EPOCH" "$1/libkentang.dll" "$1/kentang.exe" "$out/licences"
+    rm -rf "$out/licences"
 }
 
 # kentang-VERSION.tgz of npm: the module, and for this architecture the addon, the library and the program
-make_npm() {
+make_npm() { # [FOLDER]: what shared_tree made
     install_packages gcc
     command -v node >/dev/null && command -v npm >/dev/null || die "node and npm are not here" "install nodejs, libnode-dev and npm"
     need_shared
     need_static
+    shared=${1:-$out/build-shared}
     tree=$out/npm/package
     rm -rf "$out/npm"
     mkdir -p "$tree/linux-x64/licences"
     cp bindings/node/index.mjs bindings/node/index.d.ts LICENSE "$tree/"
     cp bindings/node/README.md "$tree/"
     sed 's|"private": true,|"os": ["linux"],\n  "cpu": ["x64"],\n  "bin": { "kentang": "linux-x64/kentang" },|' bindings/node/package.json >"$tree/package.json"
-    cp "$out/build-shared/tree/libkentang.so" "$tree/linux-x64/"
-    cp "$out/build-shared/tree"/licences/* "$tree/linux-x64/licences/"
+    cp "$shared/tree/libkentang.so" "$tree/linux-x64/"
+    cp "$shared/tree"/licences/* "$tree/linux-x64/licences/"
     cp "$out/build-x86_64/tree"/licences/* "$tree/linux-x64/licences/"
     cp "$out/build-x86_64/tree/kentang" "$tree/linux-x64/"
-    KENTANG_INCLUDE=$out/build-shared/src/include KENTANG_LIB_DIR=$tree/linux-x64 run_logged "the addon for node" \
+    KENTANG_INCLUDE=$shared/src/include KENTANG_LIB_DIR=$tree/linux-x64 run_logged "the addon for node" \
         sh bindings/node/build.sh "$tree/linux-x64/kentang.node" "-Wl,-rpath,\$ORIGIN -ffile-prefix-map=$KT_ROOT=."
     strip "$tree/linux-x64/kentang.node"
     mv "$tree/linux-x64/libkentang.so" "$tree/linux-x64/libkentang.so.0" # as the addon asks for it
