@@ -73,15 +73,15 @@ static void submit_as(stream *s, const char *client, int32_t priority, int32_t n
         ids[i] = (int32_t)((seed >> 8) %
                            (uint32_t)(b.info.n_vocab < 32000 ? b.info.n_vocab : 32000));
     }
-    r.ids = ids;
-    r.n_ids = (size_t)n_prompt;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = (size_t)n_prompt;
     r.gen.n_predict = n_predict;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = seed;
-    r.client = client;
-    r.priority = priority;
-    r.on_event = on_event;
-    r.user = s;
+    r.service.client = client;
+    r.service.priority = priority;
+    r.events.on_event = on_event;
+    r.events.user = s;
     *s = (stream){.gauged = true, .submitted_us = kt__now_us()};
     check(kt_engine_submit(b.engine, &r, &s->req, &err), &err);
 }
@@ -285,12 +285,12 @@ static void bench_spec(const char *path) {
     kt_message message = {"user", text};
     kt_request_params r = kt_request_params_default();
     stream *s = &b.streams[0];
-    r.messages = &message;
-    r.n_messages = 1;
+    r.prompt.messages = &message;
+    r.prompt.n_messages = 1;
     r.gen.n_predict = 400;
     r.gen.sampling.temperature = 0;
-    r.on_event = on_event;
-    r.user = s;
+    r.events.on_event = on_event;
+    r.events.user = s;
     *s = (stream){0};
     check(kt_engine_submit(b.engine, &r, &s->req, &err), &err);
     drain();

@@ -449,7 +449,7 @@ typedef struct kt_recall_pairs {
     const int8_t *keys; /* [n][d_model] */
     const int32_t *ids; /* [n] */
     size_t n;           /* 1 to n_max */
-    uint64_t source;    /* for kt_recall_drop */
+    uint64_t source;    /* whose they are: kt_recall_uses counts by it, and the oldest go first */
     /* Of a correction: recalled only where an entry `source` of the request's bank opens, and of a
      * request without a bank everywhere. */
     bool scoped;
@@ -470,9 +470,6 @@ KT_API kt_status KT_CHECKED kt_recall_open(kt_model *model, const kt_recall_para
  * have; KT_E_NOMEM: over the context's budget. */
 KT_API kt_status KT_CHECKED kt_recall_add(const kt_recall *recall, const kt_recall_pairs *pairs,
                                           kt_recall **out, kt_error *err);
-/* recall without those of a source. */
-KT_API kt_status KT_CHECKED kt_recall_drop(const kt_recall *recall, uint64_t source,
-                                           kt_recall **out, kt_error *err);
 /* One more owner, who closes it too; returns recall. Both take NULL. */
 KT_API kt_recall *kt_recall_hold(kt_recall *recall);
 KT_API void kt_recall_close(kt_recall *recall);
@@ -494,7 +491,7 @@ KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids
  * answer share, without words that many texts have; names alone where there are any (docs/LEARNING.md).
  * An entry opens for a conversation if its subject is in a user's message of that. It is a pure
  * function of the conversation's text and of the entries. Of corrections of the same question the last
- * one counts. kt_learner_get gives one; kt_request_params.bank puts the entries that open into a prompt.
+ * one counts. kt_learner_get gives one; kt_request_params.corrections.bank puts the entries that open into a prompt.
  *
  * Threads: every call of this section, from any thread. */
 
@@ -877,7 +874,7 @@ typedef struct kt_gen_params {
 typedef struct kt_cache_miss {
     bool known;           /* the prompt departs from one that was seen before, in the same scope */
     int32_t at;           /* index of the first token that differs */
-    int32_t message;      /* in which of kt_request_params.messages; -1: unknown */
+    int32_t message;      /* in which of kt_request_params.prompt.messages; -1: unknown */
     int32_t n_lost;       /* tokens computed again that the earlier prompt would have saved */
     int64_t cost_us;      /* what these cost, by the measured rate */
     char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
@@ -917,7 +914,7 @@ typedef struct kt_request_report {
      * room, those that a token of it was recalled of */
     uint64_t learned[KT_NOTES_MAX];
     int32_t n_learned;
-    int32_t n_dropped; /* tokens that a full context lost: kt_request_params.shift_context */
+    int32_t n_dropped; /* tokens that a full context lost: kt_request_params.overflow.shift */
 } kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
@@ -1062,121 +1059,152 @@ typedef enum kt_shorten {
     KT_SHORTEN_OLDEST_TURNS
 } kt_shorten;
 
-/* Everything is copied by kt_engine_submit. */
-struct kt_request_params {
-    /* The prompt, one of four. */
-    const int32_t *ids;
+/* The parts of kt_request_params, a structure for each of its subjects. The default of a member is 0, NULL or false
+ * where nothing else is said; kt_request_params_default sets all of them. */
+
+/* What is answered: one of ids, text, messages and chat_json. */
+typedef struct kt_prompt {
+    const int32_t *ids;         /* [n_ids] */
     size_t n_ids;
+    int32_t pair_from;          /* tokens of the first text, where ids are a pair; see kt_tokenize_pair */
     const char *text;           /* raw */
-    size_t text_len;
+    size_t text_len;            /* bytes */
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
     /* NULL, or what follows a gap after text: the answer fills it in. text_flags do not count.
      * KT_E_UNSUPPORTED: the vocabulary has no tokens for that. */
     const char *fim_suffix;
-    size_t fim_suffix_len;
-    const kt_message *messages; /* through the chat template, as kt_chat */
+    size_t fim_suffix_len;      /* bytes */
+    const kt_message *messages; /* [n_messages], through the chat template, as kt_chat */
     size_t n_messages;
-    unsigned chat_flags;        /* of both: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
     const char *chat_json;      /* as kt_chat_render_json takes it */
-    size_t chat_json_len;
+    size_t chat_json_len;       /* bytes */
+    unsigned chat_flags;        /* of both: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
+    /* Of both: NULL, or a JSON object of further variables for the template, NUL-terminated:
+     * {"enable_thinking": false}. */
+    const char *template_vars;
     /* Of chat_json: its pictures, in the order of the parts {"type": "image"} of its contents. They are read
      * during the call, and turned as their EXIF says; a picture that was seen before is found again with the
      * prompt, and costs nothing then. KT_E_UNSUPPORTED: the model sees none (kt_model_params.mmproj), or a
      * picture is animated or of another format; KT_E_FORMAT: it is damaged; KT_E_LIMIT: too large; KT_E_BUSY:
-     * those that wait take all the room; the error's `where` is "pictures[1]". Without a sequence, pooling
-     * and prompt_logprobs, and `keep` means nothing. */
+     * those that wait take all the room; the error's `where` is "pictures[1]". Without a sequence, an embedding
+     * and log-probabilities of the prompt, and `corrections.keep` means nothing. */
     const kt_picture *pictures;
     size_t n_pictures;
+} kt_prompt;
 
-    /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the
-     * answer may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array.
-     * Which of them may or must be called, in the same words: "auto" (NULL), "none", "required", an
-     * object with a name ... And an object of further variables for the template:
-     * {"enable_thinking": false}. */
+/* The tools of a conversation that the answer may call. */
+typedef struct kt_call_params {
+    /* NULL, or an array as NUL-terminated JSON, in the words of OpenAI's, Responses' or Anthropic's interface. */
     const char *tools;
-    const char *tool_choice;
-    const char *template_vars;
-    bool one_call;              /* at most one call an answer */
-    /* false; a call counts in other spellings than the model's template asks for, too: JSON with a
-     * name and arguments, bare or in a fence, other families' tags, NAME({...}) in a line of its
-     * own. Not where constraint has forms. */
-    bool native_calls;
-    /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it
-     * says. */
-    bool split;
-    /* With split, of kt_request_run: gets the parts, and on_text nothing. */
-    kt_part_fn *on_part;
-    /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no
-     * limit; -1: at once. */
+    /* Which of them may or must be called, in the same words: "auto" (NULL), "none", "required", an object with a
+     * name ... NUL-terminated JSON. */
+    const char *choice;
+    bool one;    /* at most one call an answer */
+    /* A call counts in other spellings than the model's template asks for, too: JSON with a name and arguments,
+     * bare or in a fence, other families' tags, NAME({...}) in a line of its own. Not where constraint has forms. */
+    bool native;
+} kt_call_params;
+
+/* The answer as parts: what the model thinks, says and calls apart. */
+typedef struct kt_part_params {
+    bool split;           /* events have `parts`, and `text` is what the model says */
+    kt_part_fn *on_part;  /* with split, of kt_request_run: gets the parts, and on_text nothing */
+    /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no limit; -1: at
+     * once. */
     int32_t reasoning_budget;
+} kt_part_params;
 
-    /* NULL, or the sequence that the answer continues: its tokens and the prompt's stay there, as
-     * kt_generate says. What it holds of the prompt is kept, the rest goes (also where the request
-     * is refused for its deadline); with seq_append the prompt is appended to all that it holds,
-     * and may be missing if it has logits. The sequence is the request's until FINISHED: calls on
-     * it are refused with KT_E_STATE. Such a request is not refused for others that wait, and goes
-     * before them; one choice, no pooling. */
-    kt_seq *seq;
-    bool seq_append;
-
-    /* Computed with these adapters of the model, held until the end. KT_E_ARG: one of another
-     * model; with a sequence, whose own count (kt_seq_set_adapters). */
-    const kt_adapter_use *adapters;
-    size_t n_adapters;
-    /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it
-     * was evaluated (seq_append without a prompt) the first token is the model's own. */
+/* What earlier corrections do to the answer. */
+typedef struct kt_correction_params {
+    /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it was evaluated
+     * (seq_append without a prompt) the first token is the model's own. */
     kt_recall *recall;
-    /* NULL, or the bank whose entries that open for the conversation enter its prompt as notes, each
-     * before the user's message that opened it first: question and answer as plain text, whatever they
-     * look like. At most KT_NOTES_MAX, what the latest messages opened before others, within
-     * note_tokens (0: 512, at most a quarter of n_ctx; -1: no notes, the bank says only what `recall` is for);
-     * none where the prompt would not fit with them. Where nothing opens, the prompt and the answer are the same as
-     * without a bank and without the recall of its entries. Of prompts that are no conversation it means nothing. */
+    /* NULL, or the bank whose entries that open for the conversation enter its prompt as notes, each before the
+     * user's message that opened it first: question and answer as plain text, whatever they look like. At most
+     * KT_NOTES_MAX, what the latest messages opened before others, within note_tokens (0: 512, at most a quarter of
+     * n_ctx; -1: no notes, the bank says only what `recall` is for); none where the prompt would not fit with them.
+     * Where nothing opens, the prompt and the answer are the same as without a bank and without the recall of its
+     * entries. Of prompts that are no conversation it means nothing. */
     kt_bank *bank;
     int32_t note_tokens;
-    /* 0, or the entry of `bank` whose correction is the answer, word for word: what kt_notes_judge found. */
-    uint64_t recited;
-    /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
-     * from. */
-    bool keep;
+    uint64_t recited; /* 0, or the entry of `bank` whose correction is the answer, word for word: of kt_notes_judge */
+    bool keep;        /* what kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from */
+} kt_correction_params;
 
-    kt_gen_params gen;
-    int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
-    int32_t n_logprobs;      /* -1: none; 0: of each token of the answer; n: of the n most probable,
-                              * too */
-    bool post_sampling;      /* with n_logprobs: of what the sampler chain has left, from which tokens are drawn */
-    /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is
-     * computed then; without a sequence, no pooling */
-    bool prompt_logprobs;
-    kt_constraint constraint; /* of each choice's text */
-    kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
-    bool normalize;          /* true; the embedding has length 1 */
-    int32_t pair_from;       /* tokens of the first text, where ids are a pair; see kt_tokenize_pair */
-    /* With KT_POOLING_MEAN: gets the keys of the states after each token from keys_first on, as
-     * kt_recall_keys writes them; NULL: they are not wanted. It outlives the request. */
+typedef struct kt_logprob_params {
+    int32_t n;          /* -1 (default): none; 0: of each token of the answer; n: of the n most probable, too */
+    bool post_sampling; /* of what the sampler chain has left, from which tokens are drawn */
+    /* Of the prompt's tokens as well, kt_event.prompt. The whole prompt is computed then; without a sequence, no
+     * embedding. */
+    bool prompt;
+} kt_logprob_params;
+
+/* An embedding of the prompt instead of an answer. */
+typedef struct kt_embedding_params {
+    kt_pooling pooling; /* KT_POOLING_NONE: an answer */
+    bool normalize;     /* true; it has length 1 */
+    /* With KT_POOLING_MEAN: gets the keys of the states after each token from keys_first on, as kt_recall_keys
+     * writes them; NULL: they are not wanted. It outlives the request. */
     int8_t *keys;
     size_t keys_first;
+} kt_embedding_params;
 
-    int32_t priority;        /* 0; the higher goes first, and may suspend a lower one */
-    /* After the submission; 0: none. Refused at once where the prediction says that n_predict
-     * tokens (with -1: the first) will not be there in time; ended with KT_FINISH_DEADLINE when it
-     * passes. */
+/* How the engine serves the request among others. */
+typedef struct kt_service_params {
+    int32_t priority;        /* the higher goes first, and may suspend a lower one */
+    /* After the submission; 0: none. Refused at once where the prediction says that n_predict tokens (with -1: the
+     * first) will not be there in time; ended with KT_FINISH_DEADLINE when it passes. */
     int64_t deadline_ms;
     const char *client;      /* a key's name, a peer's uid; clients get equal shares; NULL: "" */
     const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
     bool no_cache;           /* neither looks for K/V pages of earlier prompts nor leaves any */
-    kt_event_fn *on_event;   /* NULL: kt_request_next_event */
-    kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
-    void *user;
-    /* PROGRESS events, before the first token: what is known of the prompt, and after each batch with
-     * tokens of it. One that reads slowly misses some. */
-    bool progress;
-    kt_shorten shorten;      /* of messages; KT_E_UNSUPPORTED with chat_json or a sequence */
-    /* false; an answer that fills the context continues: of the text after its first n_keep tokens (0; -1: the
-     * prompt) the older half is dropped, and the rest is computed again, as a prompt without it would be. One choice,
-     * without a sequence and without pictures; what it computes again is reported as n_recomputed. */
-    bool shift_context;
+} kt_service_params;
+
+/* What becomes of a text that does not fit the context. */
+typedef struct kt_overflow_params {
+    kt_shorten shorten; /* of messages; KT_E_UNSUPPORTED with chat_json or a sequence */
+    /* An answer that fills the context continues: of the text after its first n_keep tokens (-1: the prompt) the
+     * older half is dropped, and the rest is computed again, as a prompt without it would be. One choice, without a
+     * sequence and without pictures; what it computes again is reported as n_recomputed. */
+    bool shift;
     int32_t n_keep;
+} kt_overflow_params;
+
+/* How its events come. */
+typedef struct kt_event_params {
+    kt_event_fn *on_event; /* NULL: kt_request_next_event */
+    kt_ready_fn *on_ready; /* without on_event: an event waits to be read; may be NULL */
+    void *user;
+    /* PROGRESS events, before the first token: what is known of the prompt, and after each batch with tokens of it.
+     * One that reads slowly misses some. */
+    bool progress;
+} kt_event_params;
+
+/* Everything is copied by kt_engine_submit. */
+struct kt_request_params {
+    kt_prompt prompt;
+    /* NULL, or the sequence that the answer continues: its tokens and the prompt's stay there, as kt_generate says.
+     * What it holds of the prompt is kept, the rest goes (also where the request is refused for its deadline); with
+     * seq_append the prompt is appended to all that it holds, and may be missing if it has logits. The sequence is
+     * the request's until FINISHED: calls on it are refused with KT_E_STATE. Such a request is not refused for
+     * others that wait, and goes before them; one choice, no embedding. */
+    kt_seq *seq;
+    bool seq_append;
+    int32_t n_choices;        /* 1; answers to the one prompt, differing by their random numbers */
+    kt_gen_params gen;
+    kt_constraint constraint; /* of each choice's text */
+    kt_call_params calls;
+    kt_part_params parts;
+    /* Computed with these adapters of the model, held until the end. KT_E_ARG: one of another model; with a
+     * sequence, whose own count (kt_seq_set_adapters). */
+    const kt_adapter_use *adapters;
+    size_t n_adapters;
+    kt_correction_params corrections;
+    kt_logprob_params logprobs;
+    kt_embedding_params embedding;
+    kt_service_params service;
+    kt_overflow_params overflow;
+    kt_event_params events;
 };
 
 typedef enum kt_event_kind {
@@ -1214,7 +1242,7 @@ struct kt_event {
     const kt_request_report *report;
     const kt_error *error; /* KT_FINISH_ERROR: why; else NULL */
     const kt_logprob
-        *prompt; /* [n_prompt][1 + n_logprobs] where prompt_logprobs was asked for: each
+        *prompt; /* [n_prompt][1 + logprobs.n] where logprobs.prompt was asked for: each
                                  token after those before it, then the most probable ones (id -1:
                                  there are fewer); of the first one only the id means
                                  something. Valid until the request is closed; NULL: not complete */
@@ -1238,7 +1266,7 @@ KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request
 /* What of the request is not done as it was asked for, a line each; "": all is. Valid until it is
  * closed. Any thread. */
 KT_API const char *kt_request_notes(const kt_request *req);
-/* The feedbacks whose notes are in its prompt (kt_request_params.bank), to ids[cap]; returns how many there
+/* The feedbacks whose notes are in its prompt (kt_request_params.corrections.bank), to ids[cap]; returns how many there
  * are, at most KT_NOTES_MAX. Any thread. */
 KT_API size_t kt_request_learned(const kt_request *req, uint64_t *ids, size_t cap);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
@@ -1255,7 +1283,7 @@ typedef struct kt_kept {
     size_t n_answer;
     const int8_t *keys;    /* [n_keys][d_model]: of the states that answer[0], ... were drawn from */
     size_t n_keys;         /* n_answer, at most KT_KEPT_MAX */
-    int32_t n_recalled;    /* tokens of the answer that kt_request_params.recall said something of */
+    int32_t n_recalled;    /* tokens of the answer that kt_request_params.corrections.recall said something of */
     /* What the user said last, [n_question] UTF-8; NULL: it was no conversation, or is not known. Where
      * notes are in the prompt, `prompt` above is the one without them, and there are no keys. */
     const char *question;
@@ -1356,7 +1384,7 @@ typedef struct kt_engine_stats {
     int32_t clients;                /* that have something running or waiting */
     /* tokens */
     uint64_t prompt_tokens;         /* of started choices */
-    uint64_t queried_tokens;        /* of these, of requests without no_cache */
+    uint64_t queried_tokens;        /* of these, of requests without service.no_cache */
     uint64_t cached_tokens;         /* of queried_tokens, found: prefix cache hits */
     uint64_t disk_tokens;           /* of cached_tokens, read from disk */
     uint64_t prefill_tokens;        /* computed in prompts' batches */
@@ -1650,7 +1678,7 @@ typedef struct kt_learner_query {
 KT_API kt_status KT_CHECKED kt_learner_list(kt_learner *learner, const kt_learner_query *query,
                                             kt_json_fn *on_line, void *user, kt_error *err);
 
-/* Whether a model uses notes rightly (kt_request_params.bank): 20 made-up notes, each with a question that it
+/* Whether a model uses notes rightly (kt_request_params.corrections.bank): 20 made-up notes, each with a question that it
  * answers in other words and with one about the same subject that it does not answer; answers are the
  * likeliest tokens, so that the same model gives the same result. */
 typedef struct kt_probe_result {
@@ -1675,7 +1703,7 @@ KT_API kt_status KT_CHECKED kt_notes_probe_next(kt_engine *engine, kt_probe_resu
 /* Which entry of request->bank the conversation's last message asks for: in the question's own words, or, as the model
  * judges by one token an entry, in others. Of the entries that open the four with the longest subjects, the newest first,
  * are asked about; of request the conversation, client, cache_scope and priority count. *id 0: none. For
- * kt_request_params.recited; where it is 0 a model that judges rightly (kt_probe_result.judges) is better off without
+ * kt_request_params.corrections.recited; where it is 0 a model that judges rightly (kt_probe_result.judges) is better off without
  * notes, note_tokens -1. Threads: any; waits for up to four tokens. Errors: as of kt_engine_submit. */
 KT_API kt_status KT_CHECKED kt_notes_judge(kt_engine *engine, const kt_request_params *request,
                                            uint64_t *id, kt_error *err);
@@ -1787,14 +1815,21 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
     X(kt_error) X(kt_ctx_params) X(kt_heat) X(kt_model_params) X(kt_model_info)                 \
     X(kt_pages_info)                                                                            \
     X(kt_adapter_info) X(kt_adapter_use) X(kt_engine_params) X(kt_engine_info) X(kt_mem_plan)   \
-    X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params)            \
-    X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_picture) X(kt_form) X(kt_constraint) X(kt_part)  \
-    X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
-    X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
-    X(kt_learned_version) X(kt_learner_query) X(kt_probe_result) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
+    X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params) \
+    X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_picture) X(kt_form) X(kt_constraint) X(kt_part) \
+    X(kt_logprob) X(kt_prompt) X(kt_call_params) X(kt_part_params) X(kt_correction_params) \
+    X(kt_logprob_params) X(kt_embedding_params) X(kt_service_params) X(kt_overflow_params) \
+    X(kt_event_params) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params) \
+    X(kt_recall_pairs) X(kt_recall_info) X(kt_bank_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned) \
+    X(kt_learned_version) X(kt_learner_query) X(kt_probe_result) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats) \
     X(kt_recommendation) X(kt_profile_phase) X(kt_profile) X(kt_cache_params) X(kt_cache_stats)
 
-/* A number made from the sizes of all structures as the library was compiled. */
+/* The promise: calls and structures stay as they are within a release, and a program that was compiled with others
+ * never runs on wrong layouts. On Linux the symbols of the shared library carry a version made of the structures'
+ * text: the loader refuses an older program and names the version that it misses. Elsewhere, and where header and
+ * library were mixed, a program compares these two numbers.
+ *
+ * A number made from the sizes of all structures as the library was compiled. */
 KT_API uint64_t kt_abi(void);
 
 /* The same number as this program was compiled. Where it is not kt_abi(), the library is of another

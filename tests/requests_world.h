@@ -92,8 +92,8 @@ static inline uint64_t page_bytes(const world *w) {
 static inline kt_request_params request_of(const world *w, int i) {
     static const char *const stops[] = {"the dog", "."};
     kt_request_params r = kt_request_params_default();
-    r.ids = w->ids[i % PROMPTS];
-    r.n_ids = w->n_ids[i % PROMPTS];
+    r.prompt.ids = w->ids[i % PROMPTS];
+    r.prompt.n_ids = w->n_ids[i % PROMPTS];
     r.gen.n_predict = w->n_predict ? w->n_predict : 24 + 3 * i;
     r.gen.ignore_eog = w->ignore_eog;
     r.gen.sampling.seed = (uint64_t)(1000 + i);
@@ -165,8 +165,8 @@ static inline void submit_choices(world *w, kt_request_params *r, answer *out, i
     kt_error err;
     kt_request *req;
     memset(out, 0, (size_t)n * sizeof *out);
-    r->on_event = note_choice;
-    r->user = out;
+    r->events.on_event = note_choice;
+    r->events.user = out;
     MUST(kt_engine_submit(w->engine, r, &req, &err));
     out[0].req = req;
     w->open[w->n_open++] = req; /* closed with the engine, or by close_request */
@@ -224,11 +224,11 @@ static inline void answer_alone(world *w, int i, answer *out) {
     kv_types_of_test(&ep);
     MUST(kt_engine_open(w->model, &ep, &engine, &err));
     MUST(kt_seq_open(engine, &seq, &err));
-    MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, out, &result, &err));
+    MUST(kt_generate(seq, r.prompt.ids, r.prompt.n_ids, &r.gen, note_text, out, &result, &err));
     out->finish = result.finish;
     out->report.n_generated = result.n_generated;
     for (int k = 0; k < result.n_generated - 1; k++)
-        out->ids[k] = kt_seq_tokens(seq)[(size_t)r.n_ids + (size_t)k];
+        out->ids[k] = kt_seq_tokens(seq)[(size_t)r.prompt.n_ids + (size_t)k];
     kt_seq_close(seq);
     kt_engine_close(engine);
 }

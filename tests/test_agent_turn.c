@@ -204,9 +204,9 @@ static size_t control_tokens(const char *result) {
     int32_t *ids;
     size_t n, found = 0;
     kt_error err;
-    r.chat_json = json;
-    r.chat_json_len = strlen(json);
-    r.split = true;
+    r.prompt.chat_json = json;
+    r.prompt.chat_json_len = strlen(json);
+    r.parts.split = true;
     if (kt_request_encode(demo, &r, &ids, &n, &err) != KT_OK) fail_msg("%s", err.message);
     for (size_t i = 0; i < n; i++) {
         char text[64];

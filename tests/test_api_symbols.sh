@@ -17,7 +17,7 @@ fail() {
     bad=1
 }
 
-exported=$(nm -D --defined-only "$lib" | awk '{print $3}' | grep -vE '^(_init|_fini|KENTANG.*)$' | grep -vE '^kt_[a-z]' || true)
+exported=$(nm -D --defined-only "$lib" | awk '{sub(/@.*/, "", $3); print $3}' | grep -vE '^(_init|_fini|KENTANG.*)$' | grep -vE '^kt_[a-z]' || true)
 [ -z "$exported" ] || fail "exported without the kt_ prefix: $exported"
 
 unwanted='socket|connect|bind|listen|accept|fork|vfork|clone|execve|execv|execvp|posix_spawn|popen|system|exit|_exit|longjmp|siglongjmp|signal'
@@ -30,7 +30,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 grep -v '^ *#' "$2/include/kentang.h" | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' >"$work/header"
 grep -oE '\bKT_API [^;]*;' "$work/header" | sed -n 's/^[^(]*\b\(kt_[a-z0-9_]*\) *(.*/\1/p' | sort >"$work/declared"
-nm -D --defined-only "$lib" | awk '{print $3}' | grep -E '^kt_[a-z]' | sort >"$work/defined"
+nm -D --defined-only "$lib" | awk '{sub(/@.*/, "", $3); print $3}' | grep -E '^kt_[a-z]' | sort >"$work/defined"
 n_declared=$(wc -l <"$work/declared")
 [ "$n_declared" -eq "$(grep -o '\bKT_API\b' "$work/header" | wc -l)" ] || fail "a declaration was not understood"
 [ "$n_declared" -ge 60 ] || fail "only $n_declared calls were found in the header"

@@ -229,8 +229,8 @@ static kt_request *submit(const world *w, int list, const int32_t *ids, size_t n
     kt_request *req;
     kt_adapter_use uses[3];
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = n;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
     r.adapters = uses;
     r.n_adapters = fill_list(w, list, uses);
     r.gen.sampling.temperature = 0.0f;
@@ -414,8 +414,8 @@ static void test_sequences(void **state) {
     set_list(&w, seq, 1); /* other keys and values */
     assert_int_equal(kt_seq_len(seq), 0);
     r.seq = seq;
-    r.ids = ids;
-    r.n_ids = 5;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 5;
     use = (kt_adapter_use){w.adapters[0], 1.0f};
     r.adapters = &use;
     r.n_adapters = 1;
@@ -472,8 +472,8 @@ static void test_time(void **state) {
         kt_adapter_use uses[3];
         kt_request_report report;
         kt_request_params r = kt_request_params_default();
-        r.ids = ids;
-        r.n_ids = N_TOK;
+        r.prompt.ids = ids;
+        r.prompt.n_ids = N_TOK;
         r.adapters = uses;
         r.n_adapters = fill_list(&w, list, uses);
         r.gen.n_predict = 20;
@@ -533,8 +533,8 @@ static void expect_other_model_refused(world *w) {
     die_on(kt_model_open(w->ctx, path, NULL, &model, &err), &err);
     die_on(kt_adapter_open(model, file_of(ALL_A), &adapter, &err), &err);
     const kt_adapter_use use = {adapter, 1.0f};
-    r.ids = ids;
-    r.n_ids = 2;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 2;
     r.adapters = &use;
     r.n_adapters = 1;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
@@ -559,8 +559,8 @@ static void test_refusals(void **state) {
     assert_null(adapter);
     assert_int_equal(kt_adapter_open(w.model, "/nonexistent", &adapter, &err), KT_E_IO);
     for (int i = 0; i <= KT_ADAPTERS_MAX; i++) many[i] = (kt_adapter_use){w.adapters[0], 1.0f};
-    r.ids = ids;
-    r.n_ids = 5;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 5;
     r.adapters = many;
     r.n_adapters = KT_ADAPTERS_MAX + 1;
     assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_LIMIT);

@@ -68,9 +68,9 @@ static void ask_all(pair *p, float temperature, answer *out) {
         int n = 95 + 61 * i;
         for (int k = 0; k < n; k++) ids[k] = (int32_t)lcg_below(&seed, 700);
         kt_request_params r = kt_request_params_default();
-        r.ids = ids;
-        r.n_ids = (size_t)n;
-        r.n_logprobs = 5;
+        r.prompt.ids = ids;
+        r.prompt.n_ids = (size_t)n;
+        r.logprobs.n = 5;
         r.gen.n_predict = N_PREDICT;
         r.gen.ignore_eog = true;
         r.gen.sampling.temperature = temperature;

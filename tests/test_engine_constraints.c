@@ -156,7 +156,7 @@ static void test_choices_and_logprobs(void **state) {
     kt_request_params r = held_request(w, 1, &what);
     open_engine(w, &(kt_engine_params){.n_parallel = 3, .n_ctx = 1024});
     r.n_choices = 4;
-    r.n_logprobs = 3;
+    r.logprobs.n = 3;
     submit_choices(w, &r, out, 4);
     run_to_end(w, false);
     bool differ = false;

@@ -79,10 +79,10 @@ static kt_request *submit(const world *w, int text) {
     kt_error err;
     kt_request *req;
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = text_ids(w, text, ids);
-    r.pooling = KT_POOLING_MODEL;
-    if (w->info.pooling == KT_POOLING_RANK) r.pair_from = (int32_t)r.n_ids / 2;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = text_ids(w, text, ids);
+    r.embedding.pooling = KT_POOLING_MODEL;
+    if (w->info.pooling == KT_POOLING_RANK) r.prompt.pair_from = (int32_t)r.prompt.n_ids / 2;
     die_on(kt_engine_submit(w->engine, &r, &req, &err), &err);
     return req;
 }
@@ -190,8 +190,8 @@ static void test_refusals(void **state) {
     open_world(&w, NULL, 1, 2);
     expect(kt_seq_open(w.engine, &seq, &err), KT_E_UNSUPPORTED, &err, "generates no text");
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = 3;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 3;
     expect(kt_engine_submit(w.engine, &r, &req, &err), KT_E_UNSUPPORTED, &err, "encoder");
     expect(kt_embed(w.engine, ids, 600, KT_POOLING_MODEL, true, out, &err), KT_E_CONTEXT_FULL, &err,
            "600 tokens is too large: it exceeds the available context size of 512");
@@ -226,10 +226,10 @@ static void test_pairs(void **state) {
     for (int pass = 0; pass < 2; pass++) {
         kt_request_params r = kt_request_params_default();
         kt_request *req;
-        r.ids = ids;
-        r.n_ids = n;
-        r.pooling = KT_POOLING_RANK;
-        r.pair_from = pass ? pair_from : 0;
+        r.prompt.ids = ids;
+        r.prompt.n_ids = n;
+        r.embedding.pooling = KT_POOLING_RANK;
+        r.prompt.pair_from = pass ? pair_from : 0;
         die_on(kt_engine_submit(w.engine, &r, &req, &err), &err);
         assert_int_equal(take(req, pass ? &two_types : &one_type), 1);
     }

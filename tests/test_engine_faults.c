@@ -188,8 +188,8 @@ static kt_status use_request(life *l) {
     kt_request_params r = kt_request_params_default();
     r.seq = l->copy;
     r.seq_append = true;
-    r.ids = ids;
-    r.n_ids = 3;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 3;
     r.gen.sampling.mirostat = 2;
     r.gen.sampling.seed = 7;
     r.gen.n_predict = 4;
@@ -341,8 +341,8 @@ static void test_no_allocation_while_running(void **state) {
     kt_request_params r = kt_request_params_default();
     r.seq = l.seq;
     r.seq_append = true;
-    r.ids = ids;
-    r.n_ids = 10;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 10;
     r.gen = busy_params();
     r.gen.n_predict = 60;
     assert_int_equal(kt_engine_submit(l.engine, &r, &l.req, &l.err), KT_OK);

@@ -344,11 +344,11 @@ static int ask(world *w) {
     int32_t ids[100], left = 1;
     for (int i = 0; i < 100; i++) ids[i] = 10 + i;
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = 100;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 100;
     r.gen.n_predict = 2;
-    r.on_event = on_event;
-    r.user = &report;
+    r.events.on_event = on_event;
+    r.events.user = &report;
     ok(kt_engine_submit(w->engine, &r, &req, &err), &err);
     while (left) ok(kt_engine_step(w->engine, 1000000, &left, &err), &err);
     kt_request_close(req);

@@ -88,10 +88,10 @@ static void add_answer(talk *t, const answer *a) {
 
 static void ask(world *w, const talk *t, bool no_cache, answer *out) {
     kt_request_params r = kt_request_params_default();
-    r.ids = t->ids;
-    r.n_ids = (size_t)t->n;
-    r.n_logprobs = 5;
-    r.no_cache = no_cache;
+    r.prompt.ids = t->ids;
+    r.prompt.n_ids = (size_t)t->n;
+    r.logprobs.n = 5;
+    r.service.no_cache = no_cache;
     r.gen.n_predict = N_PREDICT;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = 3;
@@ -332,8 +332,8 @@ static double drafted_by_itself(world *w, float temperature) {
             add_message(&t, 30 + i);
             begin_answer(&t);
             kt_request_params r = kt_request_params_default();
-            r.ids = t.ids;
-            r.n_ids = (size_t)t.n;
+            r.prompt.ids = t.ids;
+            r.prompt.n_ids = (size_t)t.n;
             r.gen.n_predict = 60;
             r.gen.ignore_eog = true;
             r.gen.sampling.temperature = temperature;
@@ -365,9 +365,9 @@ static void speculation(world *w) {
         for (int i = 0; i < N; i++) {
             talk t = repetitive(w, i);
             kt_request_params r = kt_request_params_default();
-            r.ids = t.ids;
-            r.n_ids = (size_t)t.n;
-            r.n_logprobs = 5;
+            r.prompt.ids = t.ids;
+            r.prompt.n_ids = (size_t)t.n;
+            r.logprobs.n = 5;
             r.gen.n_predict = 40;
             r.gen.ignore_eog = true;
             r.gen.sampling.temperature = 2;
@@ -414,9 +414,9 @@ static void suspension(world *w) {
     for (int i = 0; i < N; i++) {
         talk t = repetitive(w, i);
         kt_request_params r = kt_request_params_default();
-        r.ids = t.ids;
-        r.n_ids = (size_t)t.n;
-        r.n_logprobs = 5;
+        r.prompt.ids = t.ids;
+        r.prompt.n_ids = (size_t)t.n;
+        r.logprobs.n = 5;
         r.gen.n_predict = N_PREDICT;
         r.gen.ignore_eog = true;
         r.gen.sampling.seed = 3;
@@ -471,9 +471,9 @@ static double drafted_by_own_block(world *w, bool eager, float temperature, int3
             add_message(&t, 90 + i);
             begin_answer(&t);
             kt_request_params r = kt_request_params_default();
-            r.ids = t.ids;
-            r.n_ids = (size_t)t.n;
-            r.n_logprobs = 5;
+            r.prompt.ids = t.ids;
+            r.prompt.n_ids = (size_t)t.n;
+            r.logprobs.n = 5;
             r.gen.n_predict = n_predict;
             r.gen.ignore_eog = true;
             r.gen.sampling.temperature = temperature;
@@ -525,9 +525,9 @@ static void test_choices_share_the_prompt(void **state) {
     kt_engine_params ep = {.n_parallel = 4, .n_ctx = 512};
     talk t = repetitive(&w, 1);
     kt_request_params r = kt_request_params_default();
-    r.ids = t.ids;
-    r.n_ids = (size_t)t.n;
-    r.n_logprobs = 5;
+    r.prompt.ids = t.ids;
+    r.prompt.n_ids = (size_t)t.n;
+    r.logprobs.n = 5;
     r.gen.n_predict = N_PREDICT;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = 3;

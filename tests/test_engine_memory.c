@@ -52,11 +52,11 @@ static kt_request_params rich_request(void) {
     static const kt_message messages[] = {{"user", "Tell me a story about a goat."}};
     static const char *const stops[] = {"never said"};
     kt_request_params r = kt_request_params_default();
-    r.messages = messages;
-    r.n_messages = 1;
+    r.prompt.messages = messages;
+    r.prompt.n_messages = 1;
     r.n_choices = 2;
-    r.n_logprobs = 3;
-    r.client = "somebody";
+    r.logprobs.n = 3;
+    r.service.client = "somebody";
     r.gen.n_predict = 12;
     r.gen.stop = stops;
     r.gen.n_stop = 1;
@@ -145,9 +145,9 @@ static int use_up(uint64_t budget) {
     for (int i = 0; i < 150 || (stats.n_evicted_blocks == 0 && i < 5000); i++) {
         kt_request *req;
         kt_request_params r = kt_request_params_default();
-        r.ids = ids;
-        r.n_ids = 20 + (size_t)(random >> 8) % 600;
-        for (size_t k = 0; k < r.n_ids; k++) {
+        r.prompt.ids = ids;
+        r.prompt.n_ids = 20 + (size_t)(random >> 8) % 600;
+        for (size_t k = 0; k < r.prompt.n_ids; k++) {
             lcg(&random);
             ids[k] = 300 + (int32_t)((random >> 8) % 1000);
         }

@@ -75,9 +75,9 @@ static const kt_message question = {"user", "Tell me a story about a cat."};
 
 static kt_request_params asked(void) {
     kt_request_params r = kt_request_params_default();
-    r.messages = &question;
-    r.n_messages = 1;
-    r.split = true;
+    r.prompt.messages = &question;
+    r.prompt.n_messages = 1;
+    r.parts.split = true;
     r.gen.n_predict = 60;
     r.gen.sampling.temperature = 0;
     return r;
@@ -97,7 +97,7 @@ static void test_plain_answers_are_content(void **state) {
     gathered whole, split;
     kt_request_params r = asked();
     answer(&r, &split);
-    r.split = false;
+    r.parts.split = false;
     answer(&r, &whole);
     assert_string_equal(split.content, whole.text);
     assert_string_equal(split.text, whole.text);
@@ -123,7 +123,7 @@ static void test_calls(void **state) {
     gathered g, again;
     kt_request_params r = asked();
     hold_to(&r, &form, text);
-    r.tools = TOOLS;
+    r.calls.tools = TOOLS;
     answer(&r, &g);
     assert_string_equal(g.names, "weather,now,");
     assert_string_equal(g.arguments, "{\"city\": \"Rome\"}{}");
@@ -131,16 +131,16 @@ static void test_calls(void **state) {
     assert_null(strstr(g.content, "tool_call"));
     assert_string_equal(g.text, g.content);
     assert_int_equal(g.report.n_calls, 2);
-    r.on_event = NULL;
+    r.events.on_event = NULL;
     answer(&r, &again);
     assert_memory_equal(&g.names, &again.names, sizeof g.names);
     /* without tools it is text */
-    r.tools = NULL;
+    r.calls.tools = NULL;
     answer(&r, &g);
     assert_non_null(strstr(g.content, "<tool_call>"));
     assert_int_equal(g.report.n_calls, 0);
-    r.tools = TOOLS;
-    r.tool_choice = "\"none\"";
+    r.calls.tools = TOOLS;
+    r.calls.choice = "\"none\"";
     answer(&r, &g);
     assert_int_equal(g.report.n_calls, 0);
 }
@@ -170,16 +170,16 @@ static void test_forced_calls(void **state) {
         "{\"type\":\"function\",\"function\":{\"name\":\"pick\"}}"};
     gathered g;
     kt_request_params r = asked();
-    r.tools = PICKY;
-    r.one_call = true;
+    r.calls.tools = PICKY;
+    r.calls.one = true;
     r.gen.n_predict = 200;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        r.tool_choice = choices[i];
+        r.calls.choice = choices[i];
         answer(&r, &g);
         assert_string_equal(g.names, "pick,");
         expect_picked(&g);
     }
-    r.tool_choice = "\"required\"";
+    r.calls.choice = "\"required\"";
     answer(&r, &g);
     assert_int_equal(g.n_calls, 1);
     assert_string_equal(g.content, "");
@@ -197,7 +197,7 @@ static void test_calls_that_may_come(void **state) {
     gathered g;
     kt_form form = {.kind = KT_FORM_JSON_OBJECT};
     kt_request_params r = asked();
-    r.tools = PICKY;
+    r.calls.tools = PICKY;
     answer(&r, &g);
     assert_true(*g.content || g.n_calls);
     r.constraint = (kt_constraint){.forms = &form, .n_forms = 1};
@@ -215,7 +215,7 @@ static void test_notes(void **state) {
     assert_string_equal(kt_request_notes(req), "");
     assert_true(kt_request_n_prompt(req) > 5);
     kt_request_close(req);
-    r.tools = PICKY;
+    r.calls.tools = PICKY;
     assert_int_equal(kt_engine_submit(engine, &r, &req, &err), KT_OK);
     assert_string_equal(kt_request_notes(req), "");
     kt_request_close(req);
@@ -238,7 +238,7 @@ static void test_note_of_no_tools(void **state) {
     assert_int_equal(kt_model_open(ctx, path, NULL, &plain, &err), KT_OK);
     ep.n_ctx = 1024;
     assert_int_equal(kt_engine_open(plain, &ep, &plain_engine, &err), KT_OK);
-    r.tools = PICKY;
+    r.calls.tools = PICKY;
     assert_int_equal(kt_engine_submit(plain_engine, &r, &req, &err), KT_OK);
     assert_non_null(strstr(kt_request_notes(req), "knows no tools"));
     kt_request_close(req);
@@ -273,13 +273,13 @@ static void test_refused(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kt_request_params r = asked();
-        r.tools = cases[i].tools;
-        r.tool_choice = cases[i].choice;
+        r.calls.tools = cases[i].tools;
+        r.calls.choice = cases[i].choice;
         expect_refused(&r, cases[i].status, cases[i].where);
     }
     kt_request_params r = asked();
-    r.split = false;
-    r.tools = "[{\"name\":\"a\"}]";
+    r.parts.split = false;
+    r.calls.tools = "[{\"name\":\"a\"}]";
     expect_refused(&r, KT_E_ARG, "tools");
     r = asked();
     r.gen.loop_tokens = 5;

@@ -105,14 +105,14 @@ static const char two_pictures[] =
 
 static kt_request_params request_of(const char *chat, size_t n_pictures) {
     kt_request_params r = kt_request_params_default();
-    r.chat_json = chat;
-    r.chat_json_len = strlen(chat);
-    r.pictures = pictures;
-    r.n_pictures = n_pictures;
+    r.prompt.chat_json = chat;
+    r.prompt.chat_json_len = strlen(chat);
+    r.prompt.pictures = pictures;
+    r.prompt.n_pictures = n_pictures;
     r.gen.n_predict = N_GEN;
     r.gen.ignore_eog = true;
     r.gen.sampling.temperature = 0;
-    r.n_logprobs = 2;
+    r.logprobs.n = 2;
     return r;
 }
 
@@ -188,11 +188,11 @@ static void pictures_are_found_again(void) {
     same_answer(&first, &again);
     assert_true(again.report.n_cached > first.report.n_prompt - 20);
     kt_picture swapped[] = {pictures[1], pictures[0]}; /* other pictures at the same places */
-    r.pictures = swapped;
+    r.prompt.pictures = swapped;
     ask(&w, &r, &other);
     assert_true(other.report.n_cached < 60);
     assert_memory_not_equal(other.logprobs, first.logprobs, sizeof first.logprobs);
-    r.no_cache = true;
+    r.service.no_cache = true;
     ask(&w, &r, &fresh);
     same_answer(&other, &fresh);
     close_world(&w);
@@ -207,7 +207,7 @@ static void company_changes_nothing(void) {
     world w;
     open_world(NULL, 2, 96, KT_KV_F16, &w);
     kt_request_params seeing = request_of(two_pictures, 2), plain = request_of(text, 0);
-    seeing.no_cache = plain.no_cache = true;
+    seeing.service.no_cache = plain.service.no_cache = true;
     ask(&w, &seeing, &alone[0]);
     ask(&w, &plain, &alone[1]);
     for (int k = 0; k < N; k++)
@@ -239,14 +239,14 @@ static void what_cannot_be_seen_is_said(void **state) {
     open_world(NULL, 2, 64, KT_KV_F16, &w);
     kt_request_params r = request_of(two_pictures, 1);
     refused(&w, &r, KT_E_TEMPLATE, "wrote 2 marks");
-    r.n_pictures = 2;
+    r.prompt.n_pictures = 2;
     pictures[2] = pictures[1];
     pictures[1].len /= 2;
     refused(&w, &r, KT_E_FORMAT, "picture 2: the JPEG file is cut short");
     pictures[1] = pictures[2];
-    r.prompt_logprobs = true;
+    r.logprobs.prompt = true;
     refused(&w, &r, KT_E_UNSUPPORTED, "log-probabilities");
-    r.prompt_logprobs = false;
+    r.logprobs.prompt = false;
     die_on(kt_engine_open(w.model, &ep, &small, &err), &err);
     blind = (world){.engine = small};
     refused(&blind, &r, KT_E_CONTEXT_FULL, "with its pictures");

@@ -29,9 +29,9 @@ static void make_ids(const world *w, int32_t *ids, int n) {
 
 static void ask(world *w, const int32_t *ids, size_t n, answer *out) {
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = n;
-    r.n_logprobs = 5;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
+    r.logprobs.n = 5;
     r.gen.n_predict = N_PREDICT;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = 3;
@@ -175,8 +175,8 @@ static void test_a_miss_names_the_message_and_the_texts(void **state) {
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
     open_engine(w, &ep);
     kt_request_params r = kt_request_params_default();
-    r.messages = messages;
-    r.n_messages = 2;
+    r.prompt.messages = messages;
+    r.prompt.n_messages = 2;
     r.gen.n_predict = 4;
     submit_request(w, &r, &out);
     run_to_end(w, false);

@@ -96,9 +96,9 @@ static double answer(fixture *f, text *out) {
     kt_message message = {"user", "Tell me a long story about a small computer and a potato."};
     kt_request_params request = kt_request_params_default();
     request.seq = f->seq;
-    request.messages = &message;
-    request.n_messages = 1;
-    request.no_cache = true; /* each time all is computed */
+    request.prompt.messages = &message;
+    request.prompt.n_messages = 1;
+    request.service.no_cache = true; /* each time all is computed */
     request.gen.n_predict = 100;
     request.gen.ignore_eog = true;
     request.gen.sampling.seed = 3;

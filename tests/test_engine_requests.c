@@ -92,7 +92,7 @@ static void test_a_prompt_seen_before_is_found(void **state) {
     assert_int_equal(kt_request_n_computed(again.req), kt_request_n_prompt(again.req));
     /* another client does not see it */
     kt_request_params r = request_of(w, 3);
-    r.client = "somebody else";
+    r.service.client = "somebody else";
     submit_request(w, &r, &again);
     run_to_end(w, false);
     expect_same(3, &first, &again);
@@ -194,7 +194,7 @@ static void test_deadlines(void **state) {
     run_to_end(w, false);
     kt_request_params r = request_of(w, 0);
     r.gen.n_predict = 1000000000;
-    r.deadline_ms = 1;
+    r.service.deadline_ms = 1;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_DEADLINE);
     assert_true(err.retry_ms > 1);
     assert_non_null(strstr(err.message, "deadline"));
@@ -202,10 +202,10 @@ static void test_deadlines(void **state) {
      * a whole context takes longer than a few tokens */
     r.gen.n_predict = -1;
     r.gen.ignore_eog = true;
-    r.on_event = note_event;
-    r.user = memset(&out[0], 0, sizeof out[0]);
+    r.events.on_event = note_event;
+    r.events.user = memset(&out[0], 0, sizeof out[0]);
     while (kt_engine_submit(w->engine, &r, &req, &err) == KT_E_DEADLINE)
-        r.deadline_ms = 2 * err.retry_ms + 1;
+        r.service.deadline_ms = 2 * err.retry_ms + 1;
     run_to_end(w, false);
     kt_request_close(req);
     assert_int_equal(out[0].finish, KT_FINISH_DEADLINE);
@@ -222,25 +222,25 @@ static void test_bad_requests(void **state) {
     static int32_t many[200], bad[1] = {1 << 30};
     kt_request_params r = kt_request_params_default();
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
-    r.ids = many;
+    r.prompt.ids = many;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
-    r.n_ids = 200;
+    r.prompt.n_ids = 200;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_CONTEXT_FULL);
-    r.ids = bad;
-    r.n_ids = 1;
+    r.prompt.ids = bad;
+    r.prompt.n_ids = 1;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
-    r.ids = many;
+    r.prompt.ids = many;
     r.n_choices = 0;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
     r.n_choices = 1;
-    r.n_logprobs = 1000;
+    r.logprobs.n = 1000;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
-    r.n_logprobs = -1;
-    r.priority = 101;
+    r.logprobs.n = -1;
+    r.service.priority = 101;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
-    r.priority = 0;
-    r.text = "x";
-    r.text_len = 1;
+    r.service.priority = 0;
+    r.prompt.text = "x";
+    r.prompt.text_len = 1;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
     kt_engine_stats stats;
     kt_engine_get_stats(w->engine, &stats);
@@ -296,7 +296,7 @@ static void test_logprobs(void **state) {
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
     open_engine(w, &ep);
     kt_request_params r = request_of(w, 0);
-    r.n_logprobs = 5;
+    r.logprobs.n = 5;
     r.gen.sampling.temperature = 0;
     submit_request(w, &r, &out);
     run_to_end(w, false);
@@ -322,8 +322,8 @@ static void test_post_sampling(void **state) {
     open_engine(w, &ep);
     for (int greedy = 0; greedy < 2; greedy++) {
         kt_request_params r = request_of(w, 0);
-        r.n_logprobs = 5;
-        r.post_sampling = true;
+        r.logprobs.n = 5;
+        r.logprobs.post_sampling = true;
         r.gen.sampling.temperature = greedy ? 0.0f : 1.0f;
         r.gen.sampling.top_k = 3;
         r.gen.sampling.top_p = 1;
@@ -357,7 +357,7 @@ static void test_progress(void **state) {
         size_t n_last = 0, n_prompt = 0;
         int n = 0;
         bool token = false;
-        r.progress = true;
+        r.events.progress = true;
         MUST(kt_engine_submit(w->engine, &r, &req, &err));
         while (kt_request_next_event(req, &event, -1) && event.kind != KT_EVENT_FINISHED) {
             token |= event.kind == KT_EVENT_TOKEN;
@@ -380,8 +380,8 @@ static void test_progress(void **state) {
 static int32_t next_of(world *w, const int32_t *ids, size_t n) {
     answer out;
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = n;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
     r.gen.n_predict = 1;
     r.gen.ignore_eog = true;
     r.gen.sampling.temperature = 0;
@@ -404,20 +404,20 @@ static void test_a_full_context_is_shifted(void **state) {
     r.gen.n_predict = N_PREDICT;
     r.gen.ignore_eog = true;
     r.gen.loop_tokens = 0;
-    r.n_keep = N_KEEP;
+    r.overflow.n_keep = N_KEEP;
     submit_request(w, &r, &alone);
     run_to_end(w, false);
     assert_int_equal(alone.finish, KT_FINISH_CONTEXT);
     assert_int_equal(alone.report.n_dropped, 0);
-    r.shift_context = true;
+    r.overflow.shift = true;
     submit_request(w, &r, &out);
     run_to_end(w, false);
     assert_int_equal(out.finish, KT_FINISH_LENGTH);
     assert_int_equal(out.n_tokens, N_PREDICT);
     assert_memory_equal(out.ids, alone.ids, (size_t)alone.n_tokens * sizeof *out.ids);
 
-    size_t n = r.n_ids, n_shifts = 0, n_dropped = 0, keep = N_KEEP + (size_t)begins;
-    memcpy(known, r.ids, n * sizeof *known);
+    size_t n = r.prompt.n_ids, n_shifts = 0, n_dropped = 0, keep = N_KEEP + (size_t)begins;
+    memcpy(known, r.prompt.ids, n * sizeof *known);
     for (int i = 0; i < out.n_tokens; i++) {
         known[n++] = out.ids[i];
         if (n < N_CTX || i + 1 == out.n_tokens) continue;
@@ -466,9 +466,9 @@ static void test_embeddings_do_not_depend_on_slices(void **state) {
         for (int pass = 0; pass < 2; pass++) {
             kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512, .n_ubatch = pass ? 7 : 512};
             open_engine(w, &ep);
-            assert_int_equal(
-                kt_embed(w->engine, r.ids, r.n_ids, (kt_pooling)pooling, true, pass ? b : a, &err),
-                KT_OK);
+            assert_int_equal(kt_embed(w->engine, r.prompt.ids, r.prompt.n_ids, (kt_pooling)pooling,
+                                      true, pass ? b : a, &err),
+                             KT_OK);
             close_engine(w);
         }
         double norm = 0;
@@ -496,8 +496,9 @@ static void test_sequences_and_requests_take_turns(void **state) {
     kt_request_params r = request_of(w, 5);
     answer mine = {0};
     kt_request_report result;
-    assert_int_equal(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err),
-                     KT_OK);
+    assert_int_equal(
+        kt_generate(seq, r.prompt.ids, r.prompt.n_ids, &r.gen, note_text, &mine, &result, &err),
+        KT_OK);
     assert_int_equal(mine.len, alone[5].len);
     assert_memory_equal(mine.text, alone[5].text, mine.len);
     kt_engine_stop(w->engine, -1);
@@ -572,11 +573,11 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
     for (int i = 0; i < 2; i++) {
         kt_request_params r = request_of(w, which[i]);
         memset(both[i], 0, sizeof *both[i]);
-        r.on_event = pause_when_started;
-        r.user = both[i];
-        r.cache_scope = i ? "b" : "a";
+        r.events.on_event = pause_when_started;
+        r.events.user = both[i];
+        r.service.cache_scope = i ? "b" : "a";
         /* of quantised pages, full ones */
-        blocks[i] = (r.n_ids + (kv_is_f16() ? KT__PAGE_POS - 1 : 0)) / KT__PAGE_POS;
+        blocks[i] = (r.prompt.n_ids + (kv_is_f16() ? KT__PAGE_POS - 1 : 0)) / KT__PAGE_POS;
         MUST(kt_engine_submit(w->engine, &r, &both[i]->req, &err));
         w->open[w->n_open++] = both[i]->req;
     }
@@ -603,8 +604,8 @@ static void test_what_a_cancelled_prompt_computed_is_found(void **state) {
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 1024, .n_batch = 128, .n_draft = -1};
     for (int i = 0; i < 900; i++) ids[i] = w->ids[3][(size_t)i % w->n_ids[3]];
     kt_request_params r = request_of(w, 0);
-    r.ids = ids;
-    r.n_ids = 900;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = 900;
     open_engine(w, &ep);
     submit_request(w, &r, &alone);
     run_to_end(w, false);
@@ -643,9 +644,9 @@ static void test_cancel_in_the_midst_of_a_step(void **state) {
     for (int i = 0; i < 3; i++) {
         kt_request_params r = request_of(w, i == 1 ? 3 : 10);
         memset(&answers[i], 0, sizeof answers[i]);
-        r.on_event = i == 2 ? cancel_another : note_event;
-        r.user = &answers[i];
-        r.cache_scope = i == 0 ? "a" : "b";
+        r.events.on_event = i == 2 ? cancel_another : note_event;
+        r.events.user = &answers[i];
+        r.service.cache_scope = i == 0 ? "a" : "b";
         if (i == 2) {
             while (answers[0].n_tokens < 2 || answers[1].n_tokens < 2) (void)step(w, 1);
         }

@@ -20,7 +20,8 @@ static kt_sampler *open_sampler(const world *w, const kt_sampling *sampling) {
 
 static void accept_prompt(kt_sampler *sampler, const kt_request_params *r) {
     kt_error err;
-    for (size_t i = 0; i < r->n_ids; i++) MUST(kt_sampler_accept(sampler, r->ids[i], &err));
+    for (size_t i = 0; i < r->prompt.n_ids; i++)
+        MUST(kt_sampler_accept(sampler, r->prompt.ids[i], &err));
 }
 
 /* As many tokens as the answer has, each drawn, accepted and evaluated by the caller. */
@@ -28,7 +29,7 @@ static void draw_as(const kt_request_params *r, kt_sampler *sampler, kt_seq *seq
                     const answer *expected) {
     kt_error err;
     int32_t id, again;
-    MUST(kt_seq_eval(seq, r->ids, r->n_ids, &err));
+    MUST(kt_seq_eval(seq, r->prompt.ids, r->prompt.n_ids, &err));
     accept_prompt(sampler, r);
     for (int k = 0; k < expected->report.n_generated - 1; k++) {
         MUST(kt_sampler_sample(sampler, kt_seq_logits(seq), &id, &err));

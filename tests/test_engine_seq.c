@@ -310,8 +310,8 @@ static void test_prompts_are_found_by_other_sequences(void **state) {
     assert_true(second.n_cached >= 16);
     assert_string_equal(a.text, b.text);
     kt_request_params r = kt_request_params_default();
-    r.messages = &message;
-    r.n_messages = 1;
+    r.prompt.messages = &message;
+    r.prompt.n_messages = 1;
     r.gen = gp;
     ok(kt_request_run(w.engine, &r, collect, &c, &second, &err), &err);
     assert_true(second.n_cached >= 16);
@@ -336,8 +336,8 @@ static void test_running_a_request(void **state) {
     world w = world_open(NULL);
     kt_request_params r = kt_request_params_default();
     kt_request_report report;
-    r.text = "Once upon a time";
-    r.text_len = strlen(r.text);
+    r.prompt.text = "Once upon a time";
+    r.prompt.text_len = strlen(r.prompt.text);
     r.gen.n_predict = 8;
     r.gen.ignore_eog = true;
     ok(kt_request_run(w.engine, &r, NULL, NULL, &report, &err), &err);
@@ -354,7 +354,7 @@ static void test_running_a_request(void **state) {
     assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
     assert_non_null(strstr(err.message, "one answer"));
     r.n_choices = 1;
-    r.text = NULL;
+    r.prompt.text = NULL;
     r.seq_append = true; /* nothing to go on from */
     assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
     assert_non_null(strstr(err.message, "not evaluated"));
@@ -374,8 +374,8 @@ static void test_a_sequence_is_lent(void **state) {
     kt_event event;
     kt_request_params r = kt_request_params_default();
     r.seq = w.seq;
-    r.ids = ids;
-    r.n_ids = n;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
     r.gen.ignore_eog = true;
     ok(kt_engine_submit(w.engine, &r, &req, &err), &err);
     for (int i = 0; i < 3; i++) assert_true(kt_request_next_event(req, &event, -1));

@@ -170,10 +170,10 @@ static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_en
         kt_request_params r = request_of(w, i);
         r.gen.n_predict = 100;
         r.gen.ignore_eog = i % 3 == 0;
-        r.n_logprobs = 5;
+        r.logprobs.n = 5;
         if (i % 2) {
-            r.ids = ids;
-            r.n_ids = n_ids - (size_t)i;
+            r.prompt.ids = ids;
+            r.prompt.n_ids = n_ids - (size_t)i;
         }
         submit_request(w, &r, &out[i]);
     }
@@ -295,8 +295,8 @@ static void test_a_text_longer_than_a_draft_remembers(void **state) {
         open_engine(w, &ep);
         kt__speculator_set_eager(w->engine->speculator, true);
         kt_request_params r = request_of(w, 0);
-        r.ids = ids;
-        r.n_ids = N_IDS;
+        r.prompt.ids = ids;
+        r.prompt.n_ids = N_IDS;
         r.gen.n_predict = N_NEW;
         r.gen.ignore_eog = true;
         submit_request(w, &r, &answers[with_draft]);
@@ -386,7 +386,8 @@ static void test_cancelled_among_proposals(void **state) {
             open_engine(w, &ep);
             kt__speculator_set_eager(w->engine->speculator, true);
             MUST(kt_seq_open(w->engine, &seq, &err));
-            MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, stop_at, &left, &result, &err));
+            MUST(kt_generate(seq, r.prompt.ids, r.prompt.n_ids, &r.gen, stop_at, &left, &result,
+                             &err));
             assert_int_equal(result.finish, KT_FINISH_CANCELLED);
             len[k] = kt_seq_len(seq);
             kt_seq_close(seq);

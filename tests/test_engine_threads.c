@@ -85,13 +85,13 @@ static void *client_thread(void *arg) {
         char name[8];
         snprintf(name, sizeof name, "c%d", c->number);
         bool polls = roll(c, 2);
-        r.client = name;
+        r.service.client = name;
         r.n_choices = 1 + (int32_t)roll(c, 2);
-        r.priority = (int32_t)roll(c, 3);
+        r.service.priority = (int32_t)roll(c, 3);
         r.gen.n_predict = 1 + (int32_t)roll(c, 30);
-        r.no_cache = roll(c, 4) == 0;
-        r.on_event = polls ? NULL : on_event;
-        r.user = &box;
+        r.service.no_cache = roll(c, 4) == 0;
+        r.events.on_event = polls ? NULL : on_event;
+        r.events.user = &box;
         kt_status status = kt_engine_submit(c->w->engine, &r, &req, &err);
         kt_engine_get_stats(c->w->engine, &stats);
         if (status == KT_E_BUSY) {
@@ -123,7 +123,8 @@ static void work_on_a_sequence(world *w) {
         kt_request_params r = request_of(w, 3);
         MUST(kt_seq_truncate(seq, 0, &err));
         mine.len = 0;
-        MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err));
+        MUST(kt_generate(seq, r.prompt.ids, r.prompt.n_ids, &r.gen, note_text, &mine, &result,
+                         &err));
         assert_int_equal(mine.len, alone.len);
         assert_memory_equal(mine.text, alone.text, mine.len);
     }
@@ -212,8 +213,8 @@ static void test_the_driver_takes_no_signals(void **state) {
     MUST(kt_engine_start(w->engine, &err));
     kt_request_params r = request_of(w, 4);
     r.gen.n_predict = 1;
-    r.on_event = look_at_thread;
-    r.user = &look;
+    r.events.on_event = look_at_thread;
+    r.events.user = &look;
     MUST(kt_engine_submit(w->engine, &r, &req, &err));
     kt_engine_stop(w->engine, -1);
     kt_request_close(req);

@@ -50,10 +50,10 @@ static void fill(int32_t *ids, int n, uint32_t seed) {
 
 static kt_request_params request_over(const int32_t *ids, int n, bool no_cache) {
     kt_request_params r = kt_request_params_default();
-    r.ids = ids;
-    r.n_ids = (size_t)n;
-    r.n_logprobs = 5;
-    r.no_cache = no_cache;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = (size_t)n;
+    r.logprobs.n = 5;
+    r.service.no_cache = no_cache;
     r.gen.n_predict = N_PREDICT;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = 3;

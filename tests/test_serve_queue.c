@@ -100,10 +100,10 @@ static void *fill(void *arg) {
     kt_request *reqs[N] = {0};
     kt_request_params request = kt_request_params_default();
     kt_event event;
-    request.text = "y";
-    request.text_len = 1;
+    request.prompt.text = "y";
+    request.prompt.text_len = 1;
     request.gen.n_predict = 2;
-    request.priority = -5; /* the others' prompts come first */
+    request.service.priority = -5; /* the others' prompts come first */
     while (!atomic_load(&f->stop)) {
         for (int i = 0; i < N; i++) {
             while (reqs[i] && kt_request_next_event(reqs[i], &event, 0)) {

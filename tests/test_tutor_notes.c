@@ -67,9 +67,9 @@ static void free_prompt(prompt *p) {
 
 static kt_request_params of_messages(const kt_message *messages, size_t n, kt_bank *with) {
     kt_request_params r = kt_request_params_default();
-    r.messages = messages;
-    r.n_messages = n;
-    r.bank = with;
+    r.prompt.messages = messages;
+    r.prompt.n_messages = n;
+    r.corrections.bank = with;
     return r;
 }
 
@@ -123,7 +123,7 @@ static void a_longer_conversation_begins_with_the_shorter(void **state) {
                                {"assistant", "Oh."},
                                {"user", "And who looks after the boiler?"}};
     kt_request_params one = of_messages(talk, 1, bank), all = of_messages(talk, 3, bank);
-    one.chat_flags = 0;
+    one.prompt.chat_flags = 0;
     prompt a = make_prompt(&one), b = make_prompt(&all);
     assert_true(b.n > a.n);
     assert_memory_equal(a.ids, b.ids, a.n * sizeof *a.ids);
@@ -146,9 +146,9 @@ static void json_is_as_messages(void **state) {
     assert_non_null(strstr(want.text, NOTE "the violet\nladder"));
     for (size_t i = 0; i < 2; i++) {
         r = of_messages(NULL, 0, bank);
-        r.chat_json = forms[i];
-        r.chat_json_len = strlen(forms[i]);
-        r.split = true;
+        r.prompt.chat_json = forms[i];
+        r.prompt.chat_json_len = strlen(forms[i]);
+        r.parts.split = true;
         prompt got = make_prompt(&r);
         if (!same_ids(&want, &got)) fail_msg("%s", got.text);
         free_prompt(&got);
@@ -169,10 +169,10 @@ static void broken_json_is_refused_as_ever(void **state) {
         char *text;
         size_t len;
         kt_request_params r = of_messages(NULL, 0, bank);
-        r.chat_json = broken[i];
-        r.chat_json_len = strlen(broken[i]);
+        r.prompt.chat_json = broken[i];
+        r.prompt.chat_json_len = strlen(broken[i]);
         kt_status a = kt_request_render(model, &r, &text, &len, &with);
-        r.bank = NULL;
+        r.corrections.bank = NULL;
         kt_status b = kt_request_render(model, &r, &text, &len, &without);
         assert_int_equal(a, b);
         assert_int_not_equal(a, KT_OK);
@@ -219,7 +219,7 @@ static void notes_are_bounded(void **state) {
     size_t sizes[3];
     const int32_t budgets[] = {2048, 64, 1};
     for (int i = 0; i < 3; i++) {
-        r.note_tokens = budgets[i];
+        r.corrections.note_tokens = budgets[i];
         prompt p = make_prompt(&r);
         sizes[i] = p.n;
         size_t found = 0;
@@ -229,7 +229,7 @@ static void notes_are_bounded(void **state) {
         if (i == 2) assert_int_equal(found, 0);
         free_prompt(&p);
     }
-    r.bank = NULL;
+    r.corrections.bank = NULL;
     prompt none = make_prompt(&r);
     assert_int_equal(sizes[2], none.n);
     assert_true(sizes[1] > none.n && sizes[1] <= none.n + 64 + 8);
@@ -270,10 +270,10 @@ static answer ask(const kt_message *messages, size_t n, kt_bank *with, const cha
     kt_request_params r = of_messages(messages, n, with);
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = 24;
-    r.n_logprobs = 0;
-    r.keep = true;
-    r.tools = tools;
-    r.split = tools != NULL;
+    r.logprobs.n = 0;
+    r.corrections.keep = true;
+    r.calls.tools = tools;
+    r.parts.split = tools != NULL;
     die_on(kt_engine_submit(engine, &r, &req, &err), &err);
     take_answer(req, &a);
     a.n_prompt = kt_request_n_prompt(req);
@@ -343,7 +343,7 @@ static void notes_give_way_to_the_prompt(void **state) {
     kt_request *req;
     r = of_messages(&m, 1, bank);
     r.gen.n_predict = 1;
-    r.split = true;
+    r.parts.split = true;
     die_on(kt_engine_submit(engine, &r, &req, &err), &err);
     assert_int_equal(kt_request_learned(req, NULL, 0), 0);
     assert_non_null(
@@ -366,8 +366,8 @@ static void answer_is(const char *asked, uint64_t recited, const char *wanted) {
     kt__buf_init(&text, 1 << 16);
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = 40;
-    r.note_tokens = -1;
-    r.recited = recited;
+    r.corrections.note_tokens = -1;
+    r.corrections.recited = recited;
     die_on(kt_request_run(engine, &r, keep_text, &text, &report, &err), &err);
     if (wanted) {
         assert_string_equal(text.data, wanted);

@@ -101,16 +101,16 @@ static said ask_talk(const kt_learned *with, const kt_message *messages, size_t 
     kt_request *req;
     kt_event e;
     kt_error err;
-    r.messages = messages;
-    r.n_messages = n;
+    r.prompt.messages = messages;
+    r.prompt.n_messages = n;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = N_TOK;
-    r.n_logprobs = N_TOP;
-    r.note_tokens = note_tokens;
+    r.logprobs.n = N_TOP;
+    r.corrections.note_tokens = note_tokens;
     kt_adapter_use use = {.scale = 1};
     if (with) {
-        r.recall = with->recall;
-        r.bank = with->bank;
+        r.corrections.recall = with->recall;
+        r.corrections.bank = with->bank;
         use.adapter = kt_learned_adapter(with, &r);
         r.adapters = &use;
         r.n_adapters = use.adapter ? 1 : 0;
@@ -218,12 +218,12 @@ static void expect_report(kt_learner *l, const kt_train_params *p, const char *w
 static bool uses_adapter(const kt_learned *with, const char *question) {
     const kt_message message = {"user", question};
     kt_request_params r = kt_request_params_default();
-    r.messages = &message;
-    r.n_messages = 1;
+    r.prompt.messages = &message;
+    r.prompt.n_messages = 1;
     bool used = kt_learned_adapter(with, &r) != NULL;
-    r.bank = with->bank;
+    r.corrections.bank = with->bank;
     assert_null(kt_learned_adapter(with, &r)); /* next to notes */
-    r.note_tokens = -1;
+    r.corrections.note_tokens = -1;
     assert_true((kt_learned_adapter(with, &r) != NULL) == used);
     return used;
 }

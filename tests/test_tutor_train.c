@@ -86,8 +86,8 @@ static void say(kt_adapter *adapter, char *out, size_t size) {
     kt_request *req;
     kt_event e;
     kt_error err;
-    r.messages = &message;
-    r.n_messages = 1;
+    r.prompt.messages = &message;
+    r.prompt.n_messages = 1;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = 40;
     r.adapters = &use;

@@ -19,7 +19,7 @@
 
 static const kt_request_params *defaults(void) {
     static kt_request_params request;
-    request = (kt_request_params){.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
+    request = (kt_request_params){.gen = kt_gen_params_default(), .n_choices = 1, .logprobs.n = -1};
     return &request;
 }
 
@@ -64,43 +64,44 @@ static void test_calls_and_reasoning(void **state) {
                                       "\"parallel_tool_calls\":false,\"reasoning_effort\":"
                                       "\"minimal\",\"reasoning_budget\":7,"
                                       "\"loop_tokens\":64,\"chat_template_kwargs\":{\"x\":1}}");
-    assert_null(r->req.messages);
+    assert_null(r->req.prompt.messages);
     assert_string_equal(
-        r->req.chat_json,
+        r->req.prompt.chat_json,
         "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a\",\"type\":"
         "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]},{\"role\":\"tool\","
         "\"content\":\"42\",\"tool_call_id\":\"a\",\"name\":\"f\"},{\"role\":\"assistant\","
         "\"content\":\"so\",\"reasoning_content\":\"hm\"}]");
-    assert_string_equal(r->req.tools, "[{\"name\":\"f\"}]");
-    assert_string_equal(r->req.tool_choice, "{\"type\":\"tool\",\"name\":\"f\"}");
-    assert_string_equal(r->req.template_vars, "{\"enable_thinking\":true,\"thinking\":true,"
-                                              "\"reasoning_effort\":\"low\",\"x\":1}");
-    assert_true(r->req.one_call && r->req.split);
-    assert_int_equal(r->req.reasoning_budget, 7);
+    assert_string_equal(r->req.calls.tools, "[{\"name\":\"f\"}]");
+    assert_string_equal(r->req.calls.choice, "{\"type\":\"tool\",\"name\":\"f\"}");
+    assert_string_equal(r->req.prompt.template_vars, "{\"enable_thinking\":true,\"thinking\":true,"
+                                                     "\"reasoning_effort\":\"low\",\"x\":1}");
+    assert_true(r->req.calls.one && r->req.parts.split);
+    assert_int_equal(r->req.parts.reasoning_budget, 7);
     assert_int_equal(r->req.gen.loop_tokens, 64);
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_CHAT, "{" HELLO ",\"reasoning_budget\":0,\"tool_choice\":\"none\"}");
-    assert_int_equal(r->req.reasoning_budget, -1);
-    assert_null(r->req.tool_choice);
-    assert_string_equal(r->req.template_vars, "{\"enable_thinking\":false,\"thinking\":false}");
+    assert_int_equal(r->req.parts.reasoning_budget, -1);
+    assert_null(r->req.calls.choice);
+    assert_string_equal(r->req.prompt.template_vars,
+                        "{\"enable_thinking\":false,\"thinking\":false}");
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_NATIVE, "{\"prompt\":\"x\"}");
-    assert_false(r->req.split);
+    assert_false(r->req.parts.split);
     kt__wire_request_free(r);
 }
 
 static void test_the_least(void **state) {
     (void)state;
     kt__wire_request *r = read_ok(KT__WIRE_CHAT, "{" HELLO "}");
-    assert_int_equal(r->req.n_messages, 1);
-    assert_string_equal(r->req.messages[0].role, "user");
-    assert_string_equal(r->req.messages[0].content, "hello");
-    assert_null(r->req.text);
-    assert_null(r->req.ids);
+    assert_int_equal(r->req.prompt.n_messages, 1);
+    assert_string_equal(r->req.prompt.messages[0].role, "user");
+    assert_string_equal(r->req.prompt.messages[0].content, "hello");
+    assert_null(r->req.prompt.text);
+    assert_null(r->req.prompt.ids);
     assert_int_equal(r->req.n_choices, 1);
-    assert_int_equal(r->req.n_logprobs, -1);
+    assert_int_equal(r->req.logprobs.n, -1);
     assert_false(r->stream);
-    assert_false(r->req.no_cache);
+    assert_false(r->req.service.no_cache);
     assert_true(r->req.gen.sampling.seed == KT_SEED_RANDOM);
     kt_sampling usual = kt_sampling_default();
     assert_memory_equal(&r->req.gen.sampling, &usual, sizeof usual);
@@ -127,18 +128,18 @@ static void test_all_of_openai(void **state) {
     const kt_request_params *q = &r->req;
     assert_string_equal(r->model, "m");
     assert_string_equal(r->user, "u");
-    assert_int_equal(q->n_messages, 4);
-    assert_string_equal(q->messages[0].role, "system");
-    assert_string_equal(q->messages[1].content, "a\nb");
-    assert_string_equal(q->messages[2].content, "");
-    assert_string_equal(q->messages[3].role, "tool");
+    assert_int_equal(q->prompt.n_messages, 4);
+    assert_string_equal(q->prompt.messages[0].role, "system");
+    assert_string_equal(q->prompt.messages[1].content, "a\nb");
+    assert_string_equal(q->prompt.messages[2].content, "");
+    assert_string_equal(q->prompt.messages[3].role, "tool");
     assert_true(q->gen.sampling.temperature == 0.0f && q->gen.sampling.top_p == 0.5f);
     assert_int_equal(q->n_choices, 3);
     assert_int_equal(q->gen.n_stop, 2);
     assert_string_equal(q->gen.stop[1], "yy");
     assert_true(q->gen.sampling.seed == 17);
     assert_int_equal(q->gen.n_predict, 8);
-    assert_int_equal(q->n_logprobs, 4);
+    assert_int_equal(q->logprobs.n, 4);
     assert_int_equal(q->gen.sampling.n_logit_bias, 2);
     assert_int_equal(q->gen.sampling.logit_bias[0].id, 50256);
     assert_true(q->gen.sampling.logit_bias[1].bias == 1.5f);
@@ -199,9 +200,9 @@ static void test_all_of_llama_cpp(void **state) {
     const kt_request_params *q = &r->req;
     const kt_sampling *s = &q->gen.sampling;
     assert_string_equal(r->id, "q1");
-    assert_string_equal(q->text, "once");
-    assert_int_equal(q->text_len, 4);
-    assert_int_equal(q->text_flags, KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL);
+    assert_string_equal(q->prompt.text, "once");
+    assert_int_equal(q->prompt.text_len, 4);
+    assert_int_equal(q->prompt.text_flags, KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL);
     assert_int_equal(q->gen.n_predict, 5);
     assert_int_equal(s->top_k, 3);
     assert_true(s->min_p == 0.1f && s->typical_p == 0.9f && s->repeat_penalty == 1.1f);
@@ -217,12 +218,12 @@ static void test_all_of_llama_cpp(void **state) {
     assert_true(s->top_n_sigma == 1.5f);
     assert_int_equal(s->min_keep, 2);
     assert_true(q->gen.ignore_eog);
-    assert_true(q->no_cache);
-    assert_int_equal(q->n_logprobs, 5);
+    assert_true(q->service.no_cache);
+    assert_int_equal(q->logprobs.n, 5);
     assert_string_equal(s->chain, "top_k;temperature");
     assert_true(isinf(s->logit_bias[0].bias) && s->logit_bias[0].bias < 0);
-    assert_int_equal(q->priority, -3);
-    assert_int_equal(q->deadline_ms, 1500);
+    assert_int_equal(q->service.priority, -3);
+    assert_int_equal(q->service.deadline_ms, 1500);
     assert_true(s->seed == KT_SEED_RANDOM);
     kt__wire_request_free(r);
 }
@@ -230,24 +231,24 @@ static void test_all_of_llama_cpp(void **state) {
 static void test_prompts(void **state) {
     (void)state;
     kt__wire_request *r = read_ok(KT__WIRE_TEXT, "{\"prompt\":[1,2,3],\"logprobs\":0}");
-    assert_int_equal(r->req.n_ids, 3);
-    assert_int_equal(r->req.ids[2], 3);
-    assert_int_equal(r->req.n_logprobs, 0);
+    assert_int_equal(r->req.prompt.n_ids, 3);
+    assert_int_equal(r->req.prompt.ids[2], 3);
+    assert_int_equal(r->req.logprobs.n, 0);
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_TEXT, "{\"prompt\":[\"one\"]}");
-    assert_string_equal(r->req.text, "one");
+    assert_string_equal(r->req.prompt.text, "one");
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_NATIVE, "{" HELLO "}");
-    assert_int_equal(r->req.n_messages, 1);
+    assert_int_equal(r->req.prompt.n_messages, 1);
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_TEXT, "{\"prompt\":[\"one\",[7,8],\"\"]}");
     assert_int_equal(r->n_prompts, 3);
-    assert_string_equal(r->req.text, "one");
+    assert_string_equal(r->req.prompt.text, "one");
     kt_request_params second = r->req;
     kt__wire_set_prompt(r, 1, &second);
-    assert_null(second.text);
-    assert_int_equal(second.n_ids, 2);
-    assert_int_equal(second.ids[1], 8);
+    assert_null(second.prompt.text);
+    assert_int_equal(second.prompt.n_ids, 2);
+    assert_int_equal(second.prompt.ids[1], 8);
     kt__wire_request_free(r);
     refused(KT__WIRE_NATIVE, "{\"prompt\":[\"one\",\"two\"]}", KT_E_UNSUPPORTED, "prompt");
     refused(KT__WIRE_TEXT, "{\"prompt\":[[[1]]]}", KT_E_ARG, "prompt[0][0]");
@@ -267,25 +268,25 @@ static void test_prompts(void **state) {
 static void test_system(void **state) {
     (void)state;
     kt__wire_request *r = read_ok(KT__WIRE_SYSTEM, "{\"system\":\"be\"," HELLO "}");
-    assert_int_equal(r->req.n_messages, 2);
-    assert_string_equal(r->req.messages[0].role, "system");
-    assert_string_equal(r->req.messages[0].content, "be");
-    assert_string_equal(r->req.messages[1].content, "hello");
+    assert_int_equal(r->req.prompt.n_messages, 2);
+    assert_string_equal(r->req.prompt.messages[0].role, "system");
+    assert_string_equal(r->req.prompt.messages[0].content, "be");
+    assert_string_equal(r->req.prompt.messages[1].content, "hello");
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_SYSTEM,
                 "{\"system\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
                 "\"text\":\"b\"}]," HELLO "}");
-    assert_string_equal(r->req.messages[0].content, "a\nb");
+    assert_string_equal(r->req.prompt.messages[0].content, "a\nb");
     kt__wire_request_free(r);
     static const char *const none[] = {"{\"system\":\"\"," HELLO "}", "{\"system\":null," HELLO "}",
                                        "{\"system\":[]," HELLO "}"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         r = read_ok(KT__WIRE_SYSTEM, none[i]);
-        assert_int_equal(r->req.n_messages, 1);
+        assert_int_equal(r->req.prompt.n_messages, 1);
         kt__wire_request_free(r);
     }
     r = read_ok(KT__WIRE_CHAT, "{\"system\":7," HELLO "}");
-    assert_int_equal(r->req.n_messages, 1);
+    assert_int_equal(r->req.prompt.n_messages, 1);
     kt__wire_request_free(r);
     refused(KT__WIRE_SYSTEM, "{\"system\":7," HELLO "}", KT_E_ARG, "system");
     refused(KT__WIRE_SYSTEM, "{\"system\":[{\"type\":\"image\"}]," HELLO "}", KT_E_UNSUPPORTED,
@@ -466,7 +467,7 @@ static void test_bytes_that_are_no_json(void **state) {
     deep[2 * KT__WIRE_MAX_DEPTH] = '\0';
     snprintf(quoted, sizeof quoted, "{\"prompt\":\"\\\"%s\"}", deep);
     kt__wire_request *r = read_ok(KT__WIRE_NATIVE, quoted);
-    assert_int_equal(r->req.text_len, 2 * KT__WIRE_MAX_DEPTH + 1);
+    assert_int_equal(r->req.prompt.text_len, 2 * KT__WIRE_MAX_DEPTH + 1);
     kt__wire_request_free(r);
     kt_error err;
     assert_int_equal(
@@ -531,7 +532,7 @@ static void test_half_characters(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kt__wire_request *r = read_ok(KT__WIRE_NATIVE, cases[i].json);
-        assert_string_equal(r->req.text, cases[i].text);
+        assert_string_equal(r->req.prompt.text, cases[i].text);
         kt__wire_request_free(r);
     }
     refused(KT__WIRE_NATIVE, "{\"prompt\":\"\\ud83d}", KT_E_FORMAT, "");

@@ -84,7 +84,7 @@ func (p *Params) fill(r *C.kt_request_params, a *arena) {
 	s.dry_multiplier = C.float(p.DryMultiplier)
 	s.mirostat, s.mirostat_tau, s.mirostat_eta = C.int32_t(p.Mirostat), C.float(p.MirostatTau), C.float(p.MirostatEta)
 	r.gen.n_predict, r.gen.ignore_eog = C.int32_t(p.Predict), C.bool(p.IgnoreEOG)
-	r.priority = C.int32_t(p.Priority)
+	r.service.priority = C.int32_t(p.Priority)
 	if n := len(p.Stop); n > 0 {
 		stop := (**C.char)(a.keep(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(uintptr(0))))))
 		for i, text := range p.Stop {
@@ -129,14 +129,14 @@ func (m *Model) Chat(ctx context.Context, messages []Message, params Params) (*A
 func fillChat(messages []Message) (func(*C.kt_request_params, *arena), error) {
 	data, err := json.Marshal(messages)
 	return func(r *C.kt_request_params, a *arena) {
-		r.chat_json, r.chat_json_len = a.text(string(data)), C.size_t(len(data))
+		r.prompt.chat_json, r.prompt.chat_json_len = a.text(string(data)), C.size_t(len(data))
 	}, err
 }
 
 // Generate continues a text as it is.
 func (m *Model) Generate(ctx context.Context, prompt string, params Params) (*Answer, error) {
 	return m.submit(ctx, params, nil, func(r *C.kt_request_params, a *arena) {
-		r.text, r.text_len = a.text(prompt), C.size_t(len(prompt))
+		r.prompt.text, r.prompt.text_len = a.text(prompt), C.size_t(len(prompt))
 	})
 }
 
@@ -147,7 +147,7 @@ func (m *Model) GenerateFrom(ctx context.Context, ids []int32, params Params) (*
 		for i, id := range ids {
 			unsafe.Slice(block, len(ids)+1)[i] = C.int32_t(id)
 		}
-		r.ids, r.n_ids = block, C.size_t(len(ids))
+		r.prompt.ids, r.prompt.n_ids = block, C.size_t(len(ids))
 	})
 }
 

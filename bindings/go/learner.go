@@ -70,9 +70,9 @@ func (l *Learner) fill(r *C.kt_request_params, a *arena) (func(), error) {
 		return nil, errorOf(status, &e)
 	}
 	done := func() { C.kt_learned_close(&learned) }
-	r.recall, r.bank, r.keep = learned.recall, learned.bank, true
+	r.corrections.recall, r.corrections.bank, r.corrections.keep = learned.recall, learned.bank, true
 	if l.NoNotes {
-		r.note_tokens = -1
+		r.corrections.note_tokens = -1
 	}
 	adapter := C.kt_learned_adapter(&learned, r)
 	if adapter == nil {

@@ -68,9 +68,9 @@ func (s *Session) Generate(ctx context.Context, prompt string, params Params) (*
 		return nil, err
 	}
 	return s.model.submit(ctx, params, s.seq, func(r *C.kt_request_params, a *arena) {
-		r.text, r.text_len, r.seq_append = a.text(prompt), C.size_t(len(prompt)), true
+		r.prompt.text, r.prompt.text_len, r.seq_append = a.text(prompt), C.size_t(len(prompt)), true
 		if C.kt_seq_len(s.seq) > 0 {
-			r.text_flags = 0 // BOS begins a text alone
+			r.prompt.text_flags = 0 // BOS begins a text alone
 		}
 	})
 }

@@ -53,8 +53,10 @@ typedef struct option {
     { #name, type, offsetof(kt_request_params, gen.sampling.name) }
 #define GEN(name, type) \
     { #name, type, offsetof(kt_request_params, gen.name) }
-#define REQUEST(name, type) \
-    { #name, type, offsetof(kt_request_params, name) }
+#define SERVICE(name, type) \
+    { #name, type, offsetof(kt_request_params, service.name) }
+#define REQUEST(name, member, type) \
+    { #name, type, offsetof(kt_request_params, member) }
 #define ENGINE(name, type) \
     { #name, type, offsetof(kt_engine_params, name) }
 
@@ -85,12 +87,12 @@ static const option request_options[] = {SAMPLING(seed, OPT_U64),
                                          GEN(ignore_eog, OPT_BOOL),
                                          GEN(loop_tokens, OPT_I32),
                                          GEN(min_tokens, OPT_I32),
-                                         REQUEST(priority, OPT_I32),
-                                         REQUEST(deadline_ms, OPT_I64),
-                                         REQUEST(no_cache, OPT_BOOL),
-                                         REQUEST(normalize, OPT_BOOL),
-                                         REQUEST(shift_context, OPT_BOOL),
-                                         REQUEST(n_keep, OPT_I32),
+                                         SERVICE(priority, OPT_I32),
+                                         SERVICE(deadline_ms, OPT_I64),
+                                         SERVICE(no_cache, OPT_BOOL),
+                                         REQUEST(normalize, embedding.normalize, OPT_BOOL),
+                                         REQUEST(shift_context, overflow.shift, OPT_BOOL),
+                                         REQUEST(n_keep, overflow.n_keep, OPT_I32),
                                          {NULL, OPT_I32, 0}};
 
 static const option engine_options[] = {
@@ -480,10 +482,10 @@ static bool use_learner(napi_env env, resource *learner, bool notes, kt_request_
     kt_error err;
     kt_status status = kt_learner_get(learner->it, KT_VERSION_SERVED, learned, &err);
     if (status != KT_OK) return throw_status(env, status, &err), false;
-    r->recall = learned->recall;
-    r->bank = learned->bank;
-    r->note_tokens = notes ? 0 : -1;
-    r->keep = true;
+    r->corrections.recall = learned->recall;
+    r->corrections.bank = learned->bank;
+    r->corrections.note_tokens = notes ? 0 : -1;
+    r->corrections.keep = true;
     *use = (kt_adapter_use){kt_learned_adapter(learned, r), 1.0f};
     if (!use->adapter) return true;
     if (r->seq) {
@@ -562,17 +564,17 @@ static bool read_prompt(napi_env env, napi_value kind, napi_value value, kt_requ
     int32_t *ids;
     napi_get_value_string_utf8(env, kind, name, sizeof name, &len);
     if (!strcmp(name, "ids")) {
-        if (!ids_of(env, value, &ids, &r->n_ids)) return false;
-        r->ids = ids;
+        if (!ids_of(env, value, &ids, &r->prompt.n_ids)) return false;
+        r->prompt.ids = ids;
         return true;
     }
     if (!(p->text = string_of(env, value, &len))) return false;
     if (!strcmp(name, "chat")) {
-        r->chat_json = p->text;
-        r->chat_json_len = len;
+        r->prompt.chat_json = p->text;
+        r->prompt.chat_json_len = len;
     } else {
-        r->text = p->text;
-        r->text_len = len;
+        r->prompt.text = p->text;
+        r->prompt.text_len = len;
     }
     return true;
 }
@@ -587,8 +589,9 @@ static bool read_resources(napi_env env, const napi_value *argv, kt_request_para
     if (continues != napi_null && !(*session = resource_of(env, argv[0]))) return false;
     if (*session) {
         r->seq = (*session)->it;
-        r->seq_append = !r->chat_json;
-        if (r->seq_append && kt_seq_len(r->seq) > 0) r->text_flags = 0; /* BOS begins a text */
+        r->seq_append = !r->prompt.chat_json;
+        if (r->seq_append && kt_seq_len(r->seq) > 0)
+            r->prompt.text_flags = 0; /* BOS begins a text */
     }
     return learns == napi_null || (*learner = resource_of(env, argv[1])) != NULL;
 }
@@ -603,8 +606,8 @@ static napi_value submit_read(napi_env env, engine_box *engine, resource *sessio
                                         text_value(env, "kentang", NAPI_AUTO_LENGTH), 0, 1, NULL,
                                         NULL, NULL, NULL, &box->wake) != napi_ok)
         return free(box), throw_type(env, "expected a function");
-    r->on_ready = on_ready;
-    r->user = box;
+    r->events.on_ready = on_ready;
+    r->events.user = box;
     kt_status status = kt_engine_submit(engine->engine, r, &box->req, &err);
     if (status != KT_OK) {
         napi_release_threadsafe_function(box->wake, napi_tsfn_abort);
@@ -633,7 +636,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
     if (!take_arguments(env, info, 10, argv) || !(engine = external_of(env, argv[0]))) return NULL;
     napi_get_value_int32(env, argv[3], &pooling);
     napi_get_value_bool(env, argv[9], &notes);
-    r.pooling = (kt_pooling)pooling;
+    r.embedding.pooling = (kt_pooling)pooling;
     if (read_prompt(env, argv[1], argv[2], &r, &p) && read_stops(env, argv[4], &r, &p) &&
         read_options(env, argv[5], request_options, &r) &&
         read_resources(env, argv + 7, &r, &session, &learner) &&

@@ -131,7 +131,7 @@ static void count_reasoning(kt__parts *p, bool before) {
 /* ---- the answer ---- */
 
 bool kt__request_any_spelling(const kt_request_params *request) {
-    return !request->native_calls && request->constraint.n_forms == 0;
+    return !request->calls.native && request->constraint.n_forms == 0;
 }
 
 kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
@@ -141,7 +141,7 @@ kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
         .tools = c->choice.mode == KT__TOOL_NONE ? NULL : c->tools,
         .prompt_tail = c->tail,
         .prompt_tail_len = c->tail_len,
-        .one_call = request->one_call,
+        .one_call = request->calls.one,
         .any_spelling = kt__request_any_spelling(request),
         .id_seed = id_seed,
     };
@@ -149,7 +149,7 @@ kt_status kt__parts_create(const kt_model *model, const kt__conversation *c,
     *out = NULL;
     if (!p) return kt__fail_nomem(err, "an answer's parts", sizeof *p);
     p->model = model;
-    p->budget = request->reasoning_budget;
+    p->budget = request->parts.reasoning_budget;
     kt__buf_init(&p->text, MAX_STEP_BYTES);
     kt__buf_init(&p->content, MAX_STEP_BYTES);
     kt_status status = kt__call_parser_create(&model->style, &options, take_call_event, p,

@@ -215,16 +215,6 @@ kt_status kt_recall_add(const kt_recall *r, const kt_recall_pairs *pairs, kt_rec
     return KT_OK;
 }
 
-kt_status kt_recall_drop(const kt_recall *r, uint64_t source, kt_recall **out, kt_error *err) {
-    *out = NULL;
-    kt__error_clear(err);
-    kt_status status = new_recall(r, r->n_blocks, out, err);
-    for (size_t i = 0; status == KT_OK && i < r->n_blocks; i++) {
-        if (r->blocks[i]->source != source) share_block(*out, r->blocks[i]);
-    }
-    return status;
-}
-
 kt_recall *kt_recall_hold(kt_recall *r) {
     if (r) atomic_fetch_add(&r->n_holders, 1);
     return r;

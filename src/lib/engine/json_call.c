@@ -148,14 +148,14 @@ static void write_vector(json_call *c, const float *x, size_t n) {
 static kt_status take_prompt(json_call *c, kt_error *err) {
     const kt__jstr *text = NULL;
     if (call_member(c, "messages")) {
-        c->req.chat_json = c->json;
-        c->req.chat_json_len = c->len;
+        c->req.prompt.chat_json = c->json;
+        c->req.prompt.chat_json_len = c->len;
         return KT_OK;
     }
     kt_status status = text_member(c, "prompt", &text, err);
     if (status != KT_OK) return status;
-    c->req.text = text->data;
-    c->req.text_len = text->len;
+    c->req.prompt.text = text->data;
+    c->req.prompt.text_len = text->len;
     return KT_OK;
 }
 
@@ -178,13 +178,13 @@ static kt_status encode_asked(json_call *c, int32_t **ids, size_t *n, kt_error *
     *ids = NULL;
     kt_status status = take_prompt(c, err);
     if (status != KT_OK) return status;
-    if (c->req.chat_json) return kt_request_encode(c->model, &c->req, ids, n, err);
-    size_t cap = c->req.text_len + 16;
+    if (c->req.prompt.chat_json) return kt_request_encode(c->model, &c->req, ids, n, err);
+    size_t cap = c->req.prompt.text_len + 16;
     for (;;) {
         int32_t *room = kt__arena_calloc(&c->arena, cap, sizeof *room);
         if (!room) return kt__fail_nomem(err, "token ids", cap * sizeof *room);
-        status = kt_tokenize(c->model, c->req.text, c->req.text_len, c->req.text_flags, room, cap,
-                             n, err);
+        status = kt_tokenize(c->model, c->req.prompt.text, c->req.prompt.text_len,
+                             c->req.prompt.text_flags, room, cap, n, err);
         *ids = room;
         if (status != KT_E_LIMIT || *n <= cap) return status;
         cap = *n;
@@ -200,7 +200,7 @@ static kt_status with_ids(json_call *c, void (*write)(json_call *c, const int32_
         write(c, ids, n);
         status = send_event(c, err);
     }
-    if (c->req.chat_json) kt_free(ids);
+    if (c->req.prompt.chat_json) kt_free(ids);
     return status;
 }
 
@@ -229,7 +229,7 @@ static kt_status call_embed(json_call *c, kt_error *err) {
     KT__TRY(encode_asked(c, &ids, &n, err));
     kt_pooling pooling = info.pooling == KT_POOLING_RANK ? KT_POOLING_MEAN : info.pooling;
     status = kt_embed(c->engine, ids, n, pooling, true, x, err);
-    if (c->req.chat_json) kt_free(ids);
+    if (c->req.prompt.chat_json) kt_free(ids);
     if (status != KT_OK) return status;
     write_vector(c, x, d_model);
     KT__TRY(send_event(c, err));

@@ -18,13 +18,13 @@ kt_status kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n, size_t
     kt_event event = {.kind = KT_EVENT_STARTED};
     kt__error_clear(err);
     if (first >= n) return kt__fail(err, KT_E_ARG, "no state is asked for");
-    request.ids = ids;
-    request.n_ids = n;
-    request.pooling = KT_POOLING_MEAN;
+    request.prompt.ids = ids;
+    request.prompt.n_ids = n;
+    request.embedding.pooling = KT_POOLING_MEAN;
     request.adapters = adapters;
     request.n_adapters = n_adapters;
-    request.keys = keys;
-    request.keys_first = first;
+    request.embedding.keys = keys;
+    request.embedding.keys_first = first;
     kt_status status = kt_engine_submit(engine, &request, &req, err);
     if (status != KT_OK) return status;
     while (event.kind != KT_EVENT_FINISHED && kt_request_next_event(req, &event, -1)) {
@@ -87,7 +87,7 @@ static kt_status drop_surplus(const listener *l, kt_seq *seq, size_t n_text, kt_
 }
 
 static kt_status check_run(const kt_request_params *request, kt_error *err) {
-    if (request->n_choices == 1 && request->pooling == KT_POOLING_NONE) return KT_OK;
+    if (request->n_choices == 1 && request->embedding.pooling == KT_POOLING_NONE) return KT_OK;
     return kt__fail(err, KT_E_ARG,
                     "one answer can be waited for: use kt_engine_submit for several, and for "
                     "embeddings");
@@ -98,11 +98,11 @@ kt_status kt_request_run(kt_engine *engine, const kt_request_params *request, kt
     kt_request_params r = *request;
     kt_request_report own;
     listener l = {.on_text = on_text,
-                  .on_part = r.split ? r.on_part : NULL,
+                  .on_part = r.parts.split ? r.parts.on_part : NULL,
                   .user = user,
                   .report = report ? report : &own};
-    r.on_event = NULL;
-    r.on_ready = NULL;
+    r.events.on_event = NULL;
+    r.events.on_ready = NULL;
     kt__error_clear(err);
     *l.report = (kt_request_report){.finish = KT_FINISH_ERROR, .stop = -1};
     kt_status status = check_run(&r, err);
@@ -125,8 +125,8 @@ kt_status kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_pa
                       kt_text_fn *on_text, void *user, kt_request_report *report, kt_error *err) {
     kt_request_params r = request_on(seq, params);
     r.seq_append = true;
-    r.ids = ids;
-    r.n_ids = n;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
     return kt_request_run(seq->engine, &r, on_text, user, report, err);
 }
 
@@ -134,8 +134,8 @@ kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
                   const kt_gen_params *params, kt_text_fn *on_text, void *user,
                   kt_request_report *report, kt_error *err) {
     kt_request_params r = request_on(seq, params);
-    r.messages = messages;
-    r.n_messages = n_messages;
+    r.prompt.messages = messages;
+    r.prompt.n_messages = n_messages;
     return kt_request_run(seq->engine, &r, on_text, user, report, err);
 }
 
@@ -156,10 +156,10 @@ kt_status kt_embed(kt_engine *engine, const int32_t *ids, size_t n, kt_pooling p
     kt_request_params request = kt_request_params_default();
     kt_request *req;
     kt_event event = {.kind = KT_EVENT_STARTED};
-    request.ids = ids;
-    request.n_ids = n;
-    request.pooling = pooling;
-    request.normalize = normalize;
+    request.prompt.ids = ids;
+    request.prompt.n_ids = n;
+    request.embedding.pooling = pooling;
+    request.embedding.normalize = normalize;
     kt__error_clear(err);
     if (pooling == KT_POOLING_NONE) return kt__fail(err, KT_E_ARG, "no pooling is asked for");
     kt_status status = kt_engine_submit(engine, &request, &req, err);

@@ -33,27 +33,28 @@ static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error 
 static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r,
                                kt__conversation *conversation, kt__pictures *pictures,
                                int32_t **ids, size_t *n, int64_t *ns, kt_error *err) {
-    int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
-                  (r->chat_json != NULL);
+    int n_given = (r->prompt.ids != NULL) + (r->prompt.text != NULL) +
+                  (r->prompt.messages != NULL) + (r->prompt.chat_json != NULL);
     *ids = NULL;
     *n = 0;
-    if (n_given == 0 && r->n_ids == 0 && r->seq && r->seq_append)
+    if (n_given == 0 && r->prompt.n_ids == 0 && r->seq && r->seq_append)
         return copy_ids(NULL, 0, ids, err); /* continues from the sequence's logits */
     if (n_given != 1) {
         return kt__fail(err, KT_E_ARG, "%d prompts: give one of ids, text, messages and chat_json",
                         n_given);
     }
-    if (r->fim_suffix && !r->text)
+    if (r->prompt.fim_suffix && !r->prompt.text)
         return kt__fail(err, KT_E_ARG, "fim_suffix goes with a prompt given as text");
-    if (r->ids) {
-        *n = r->n_ids;
-        return copy_ids(r->ids, r->n_ids, ids, err);
+    if (r->prompt.ids) {
+        *n = r->prompt.n_ids;
+        return copy_ids(r->prompt.ids, r->prompt.n_ids, ids, err);
     }
     size_t most = (size_t)engine->params.n_ctx;
-    if (r->shorten != KT_SHORTEN_NONE) {
-        if (r->shorten != KT_SHORTEN_OLDEST_TURNS)
-            return kt__fail(err, KT_E_ARG, "shorten: %d is not a known value", (int)r->shorten);
-        if (r->seq || !r->messages)
+    if (r->overflow.shorten != KT_SHORTEN_NONE) {
+        if (r->overflow.shorten != KT_SHORTEN_OLDEST_TURNS)
+            return kt__fail(err, KT_E_ARG, "shorten: %d is not a known value",
+                            (int)r->overflow.shorten);
+        if (r->seq || !r->prompt.messages)
             return kt__fail_at(err, KT_E_UNSUPPORTED, "shorten", UINT64_MAX,
                                "shorten: only of messages that are texts, without calls of tools "
                                "or reasoning in them, and without a sequence");
@@ -100,7 +101,7 @@ static kt_status encode_plain(const kt_engine *engine, const kt_request_params *
 /* What is recalled of the bank's entries; of a prompt that is given as tokens nothing is known. */
 static kt_status keep_opened(const kt_request_params *r, made_prompt *p, kt_error *err) {
     size_t n = p->notes.n_opened;
-    if (!r->bank || !r->recall || r->ids) return KT_OK;
+    if (!r->corrections.bank || !r->corrections.recall || r->prompt.ids) return KT_OK;
     p->opened = kt__calloc(n + 1, sizeof *p->opened);
     if (!p->opened) return kt__fail_nomem(err, "what a conversation opens", n);
     memcpy(p->opened, p->notes.opened, n * sizeof *p->opened);
@@ -142,7 +143,7 @@ static void tell_left(made_prompt *p, int32_t tokens) {
 static kt_status encode_noted(const kt_engine *engine, const kt_request_params *r, made_prompt *p,
                               int64_t *ns, kt_error *err) {
     kt_request_params bounded = *r;
-    if (!bounded.note_tokens) bounded.note_tokens = note_tokens(engine);
+    if (!bounded.corrections.note_tokens) bounded.corrections.note_tokens = note_tokens(engine);
     KT__STEP(kt__notes_place(&p->notes, engine->model, &bounded, err));
     KT__STEP(keep_opened(r, p, err));
     KT__STEP(encode_summary(engine, p, err));
@@ -153,8 +154,8 @@ static kt_status encode_noted(const kt_engine *engine, const kt_request_params *
         p->notes.n = 0;
         status = encode_prompt(engine, r, p->conversation, &p->pictures, &p->ids, &p->n, ns, err);
     }
-    tell_left(p, bounded.note_tokens);
-    if (status != KT_OK || !r->keep || r->n_pictures) return status;
+    tell_left(p, bounded.corrections.note_tokens);
+    if (status != KT_OK || !r->corrections.keep || r->prompt.n_pictures) return status;
     const kt__user_text *question = &p->notes.question;
     if (question->text) {
         p->question = kt__strndup(question->text, question->len);
@@ -185,7 +186,8 @@ static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, made
 static kt_status create_request(kt_engine *engine, const kt_request_params *r, made_prompt *p,
                                 kt__submitted **out, kt_error *err) {
     kt_request_params noted = *r;
-    if (p->notes.n) noted.messages = p->notes.request.messages; /* what misses are explained by */
+    if (p->notes.n)
+        noted.prompt.messages = p->notes.request.prompt.messages; /* what misses are explained by */
     kt_status status = kt__submit_create(engine, &noted, p->ids, p->n, p->conversation,
                                          &p->pictures, out, err);
     p->ids = NULL;
@@ -222,7 +224,8 @@ kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, 
     kt_status status;
     *out = NULL;
     kt__error_clear(err);
-    if (request->pooling == KT_POOLING_NONE) KT__TRY(kt__model_generates(engine->model, err));
+    if (request->embedding.pooling == KT_POOLING_NONE)
+        KT__TRY(kt__model_generates(engine->model, err));
     KT__TRY(make_prompt(engine, request, &made, err));
     int64_t begin_ns = kt__stage_begin(engine);
     status = create_request(engine, request, &made, &sub, err);
@@ -235,7 +238,7 @@ out:
     }
     kt_request *req = &sub->req;
     sub->submitted_us = begin_us;
-    status = kt__submit_enqueue(sub, request->deadline_ms, err);
+    status = kt__submit_enqueue(sub, request->service.deadline_ms, err);
     if (status == KT_OK) *out = req;
     return status;
 }

@@ -32,9 +32,9 @@ kt_status kt__conversation_fail_in(const char *field, kt_status status, kt_error
 }
 
 static kt_status read_tools(kt__conversation *c, const kt_request_params *r, kt_error *err) {
-    const char *choice = r->tool_choice ? r->tool_choice : "";
-    if (!r->tools) return KT_OK;
-    kt_status status = kt__tools_read(r->tools, strlen(r->tools), &c->tools, err);
+    const char *choice = r->calls.choice ? r->calls.choice : "";
+    if (!r->calls.tools) return KT_OK;
+    kt_status status = kt__tools_read(r->calls.tools, strlen(r->calls.tools), &c->tools, err);
     if (status != KT_OK) return kt__conversation_fail_in("tools", status, err);
     status = kt__tool_choice_read(c->tools, choice, strlen(choice), &c->choice, err);
     return status == KT_OK ? KT_OK : kt__conversation_fail_in("tool_choice", status, err);
@@ -42,12 +42,12 @@ static kt_status read_tools(kt__conversation *c, const kt_request_params *r, kt_
 
 kt_status kt__conversation_open(const kt_request_params *r, kt__conversation **out, kt_error *err) {
     *out = NULL;
-    if (!r->split) {
-        if (!r->tools && !r->reasoning_budget) return KT_OK;
-        return kt__fail_at(err, KT_E_ARG, r->tools ? "tools" : "reasoning_budget", UINT64_MAX,
+    if (!r->parts.split) {
+        if (!r->calls.tools && !r->parts.reasoning_budget) return KT_OK;
+        return kt__fail_at(err, KT_E_ARG, r->calls.tools ? "tools" : "reasoning_budget", UINT64_MAX,
                            "tools and a reasoning budget need an answer that is split");
     }
-    if (!r->messages && !r->chat_json)
+    if (!r->prompt.messages && !r->prompt.chat_json)
         return kt__fail(err, KT_E_ARG, "only answers in conversations can be split");
     kt__conversation *c = kt__calloc(1, sizeof *c);
     if (!c) return kt__fail_nomem(err, "a conversation", sizeof *c);

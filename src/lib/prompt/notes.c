@@ -67,7 +67,7 @@ static size_t recite_entry(const placing *p, uint64_t id, kt__buf *out) {
 static kt_status summarise_bank(placing *p, kt_error *err) {
     kt__notes *out = p->notes;
     const kt__user_text *last = &p->texts[p->n_texts - 1];
-    uint64_t recited = out->request.recited;
+    uint64_t recited = out->request.corrections.recited;
     kt__buf text;
     if (out->asked && !recited) return KT_OK;
     kt__buf_init(&text, NOTE_BYTES);
@@ -156,7 +156,7 @@ static kt_status write_notes(placing *p, const char **before, kt_error *err) {
 }
 
 static kt_status place_opened(placing *p, kt_error *err) {
-    int32_t given = p->notes->request.note_tokens;
+    int32_t given = p->notes->request.corrections.note_tokens;
     size_t tokens = given > 0 ? (size_t)given : KT__NOTES_TOKENS;
     const char **before = kt__arena_calloc(&p->notes->arena, p->n_texts, sizeof *before);
     if (!before) return kt__fail_nomem(err, "notes", p->n_texts * sizeof *before);
@@ -169,16 +169,17 @@ static kt_status place_opened(placing *p, kt_error *err) {
 
 kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_request_params *request,
                           kt_error *err) {
-    placing p = {.notes = notes, .model = model, .bank = request->bank};
+    placing p = {.notes = notes, .model = model, .bank = request->corrections.bank};
     *notes = (kt__notes){.request = *request};
     kt__arena_init(&notes->arena, ARENA_BLOCK, ARENA_MOST);
-    bool wanted = p.bank || request->keep;
-    if (!wanted || !model->tok || (!request->messages && !request->chat_json)) return KT_OK;
+    bool wanted = p.bank || request->corrections.keep;
+    if (!wanted || !model->tok || (!request->prompt.messages && !request->prompt.chat_json))
+        return KT_OK;
     KT__STEP(kt__user_texts_of(&notes->arena, request, &p.texts, &p.n_texts, err));
     if (p.n_texts) notes->question = p.texts[p.n_texts - 1];
     if (p.bank) open_entries(&p);
     if (p.bank && p.n_texts) KT__STEP(summarise_bank(&p, err));
-    return p.n_opened && request->note_tokens >= 0 ? place_opened(&p, err) : KT_OK;
+    return p.n_opened && request->corrections.note_tokens >= 0 ? place_opened(&p, err) : KT_OK;
 }
 
 void kt__notes_free(kt__notes *notes) {
@@ -354,14 +355,15 @@ static bool read_root_member(json_walk *w, const kt__json_raw *key, void *user) 
 
 static kt_status walk_json(kt__arena *arena, const kt_request_params *r, kt__user_text **texts,
                            size_t *n, kt_error *err) {
-    json_walk w = {.in = {.text = r->chat_json, .len = r->chat_json_len}, .arena = arena};
+    json_walk w = {.in = {.text = r->prompt.chat_json, .len = r->prompt.chat_json_len},
+                   .arena = arena};
     kt__json_in_blanks(&w.in);
     bool good = false;
     if (kt__json_in_take(&w.in, '['))
         good = walk_array(&w, read_message, NULL);
     else if (kt__json_in_take(&w.in, '{'))
         good = walk_object(&w, read_root_member, NULL);
-    if (w.full) return fail_memory(r->chat_json_len, err);
+    if (w.full) return fail_memory(r->prompt.chat_json_len, err);
     *texts = w.texts;
     *n = good ? w.n : 0;
     return KT_OK;
@@ -373,12 +375,12 @@ kt_status kt__user_texts_of(kt__arena *arena, const kt_request_params *r, kt__us
                             size_t *n, kt_error *err) {
     *texts = NULL;
     *n = 0;
-    if (r->chat_json) return walk_json(arena, r, texts, n, err);
-    if (!r->messages || !r->n_messages) return KT_OK;
-    *texts = kt__arena_calloc(arena, r->n_messages, sizeof **texts);
-    if (!*texts) return fail_memory(r->n_messages * sizeof **texts, err);
-    for (size_t i = 0; i < r->n_messages; i++) {
-        const kt_message *m = &r->messages[i];
+    if (r->prompt.chat_json) return walk_json(arena, r, texts, n, err);
+    if (!r->prompt.messages || !r->prompt.n_messages) return KT_OK;
+    *texts = kt__arena_calloc(arena, r->prompt.n_messages, sizeof **texts);
+    if (!*texts) return fail_memory(r->prompt.n_messages * sizeof **texts, err);
+    for (size_t i = 0; i < r->prompt.n_messages; i++) {
+        const kt_message *m = &r->prompt.messages[i];
         if (!m->role || !m->content || strcmp(m->role, "user") != 0) continue;
         (*texts)[(*n)++] = (kt__user_text){m->content, strlen(m->content), i};
     }
@@ -388,9 +390,9 @@ kt_status kt__user_texts_of(kt__arena *arena, const kt_request_params *r, kt__us
 static kt_status put_in_messages(kt__arena *arena, const kt__user_text *texts,
                                  const char *const *before, size_t n, kt_request_params *r,
                                  kt_error *err) {
-    kt_message *m = kt__arena_calloc(arena, r->n_messages, sizeof *m);
-    if (!m) return fail_memory(r->n_messages * sizeof *m, err);
-    memcpy(m, r->messages, r->n_messages * sizeof *m);
+    kt_message *m = kt__arena_calloc(arena, r->prompt.n_messages, sizeof *m);
+    if (!m) return fail_memory(r->prompt.n_messages * sizeof *m, err);
+    memcpy(m, r->prompt.messages, r->prompt.n_messages * sizeof *m);
     for (size_t i = 0; i < n; i++) {
         size_t n_before = before[i] ? strlen(before[i]) : 0;
         if (!n_before) continue;
@@ -400,7 +402,7 @@ static kt_status put_in_messages(kt__arena *arena, const kt__user_text *texts,
         memcpy(text + n_before, texts[i].text, texts[i].len);
         m[texts[i].at].content = text;
     }
-    r->messages = m;
+    r->prompt.messages = m;
     return KT_OK;
 }
 
@@ -412,23 +414,23 @@ static kt_status put_in_json(kt__arena *arena, const kt__user_text *texts,
     kt__buf_init(&out, MOST_JSON);
     for (size_t i = 0; i < n; i++) {
         if (!before[i]) continue;
-        (void)kt__buf_append(&out, r->chat_json + from, texts[i].at - from);
+        (void)kt__buf_append(&out, r->prompt.chat_json + from, texts[i].at - from);
         kt__json_chars(&out, before[i], strlen(before[i]), KT__JSON_PLAIN);
         from = texts[i].at;
     }
-    (void)kt__buf_append(&out, r->chat_json + from, r->chat_json_len - from);
+    (void)kt__buf_append(&out, r->prompt.chat_json + from, r->prompt.chat_json_len - from);
     char *json = out.failed ? NULL : kt__arena_strndup(arena, out.data, out.len);
     size_t len = out.len;
     kt__buf_free(&out);
-    if (!json) return fail_memory(r->chat_json_len, err);
-    r->chat_json = json;
-    r->chat_json_len = len;
+    if (!json) return fail_memory(r->prompt.chat_json_len, err);
+    r->prompt.chat_json = json;
+    r->prompt.chat_json_len = len;
     return KT_OK;
 }
 
 kt_status kt__user_texts_put(kt__arena *arena, const kt__user_text *texts,
                              const char *const *before, size_t n, kt_request_params *r,
                              kt_error *err) {
-    return r->chat_json ? put_in_json(arena, texts, before, n, r, err)
-                        : put_in_messages(arena, texts, before, n, r, err);
+    return r->prompt.chat_json ? put_in_json(arena, texts, before, n, r, err)
+                               : put_in_messages(arena, texts, before, n, r, err);
 }

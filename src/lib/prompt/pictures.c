@@ -13,11 +13,11 @@ static kt_status check_request(const kt__views *views, const kt_request_params *
         return kt__fail_at(err, KT_E_UNSUPPORTED, "pictures", UINT64_MAX,
                            "this model was opened without an encoder of pictures: give the mmproj "
                            "file that belongs to it");
-    if (!r->chat_json)
+    if (!r->prompt.chat_json)
         return kt__fail_at(err, KT_E_ARG, "pictures", UINT64_MAX,
                            "pictures are of a conversation in JSON, whose parts of the type "
                            "\"image\" say where they are");
-    if (r->seq || r->prompt_logprobs || r->pooling != KT_POOLING_NONE)
+    if (r->seq || r->logprobs.prompt || r->embedding.pooling != KT_POOLING_NONE)
         return kt__fail_at(err, KT_E_UNSUPPORTED, "pictures", UINT64_MAX,
                            "pictures do not go with a sequence, an embedding, or the prompt's "
                            "log-probabilities");
@@ -39,13 +39,13 @@ static kt_status fail_picture(size_t i, kt_status status, kt_error *err) {
 kt_status kt__pictures_open(kt__pictures *p, kt__views *views, const kt_request_params *r,
                             kt_error *err) {
     *p = (kt__pictures){0};
-    if (!r->n_pictures) return KT_OK;
+    if (!r->prompt.n_pictures) return KT_OK;
     KT__STEP(check_request(views, r, err));
     p->views = views;
-    p->held = kt__calloc(r->n_pictures, sizeof *p->held);
-    if (!p->held) return kt__fail_nomem(err, "pictures", r->n_pictures * sizeof *p->held);
-    for (size_t i = 0; i < r->n_pictures; i++) {
-        const kt_picture *picture = &r->pictures[i];
+    p->held = kt__calloc(r->prompt.n_pictures, sizeof *p->held);
+    if (!p->held) return kt__fail_nomem(err, "pictures", r->prompt.n_pictures * sizeof *p->held);
+    for (size_t i = 0; i < r->prompt.n_pictures; i++) {
+        const kt_picture *picture = &r->prompt.pictures[i];
         kt_status status = kt__views_open(views, picture->data, picture->len, &p->held[i], err);
         if (status != KT_OK) return fail_picture(i, status, err);
         p->n_held++;

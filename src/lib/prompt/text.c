@@ -244,14 +244,15 @@ static kt_status encode_text(const kt_model *model, const kt_request_params *r, 
                              int32_t **ids, size_t *n_ids, kt_error *err) {
     kt_status status = need_tokenizer(model, err);
     kt__ids found;
-    size_t after_len = r->fim_suffix ? r->fim_suffix_len : 0;
-    if (status == KT_OK) status = check_bytes(model, r->text_len + after_len, most, err);
+    size_t after_len = r->prompt.fim_suffix ? r->prompt.fim_suffix_len : 0;
+    if (status == KT_OK) status = check_bytes(model, r->prompt.text_len + after_len, most, err);
     if (status != KT_OK) return status;
     kt__ids_init(&found, most);
-    status = r->fim_suffix ? kt__tokenizer_encode_fim(model->tok, r->text, r->text_len,
-                                                      r->fim_suffix, after_len, &found, err)
-                           : kt__tokenizer_encode(model->tok, r->text, r->text_len, r->text_flags,
-                                                  &found, err);
+    status = r->prompt.fim_suffix
+                 ? kt__tokenizer_encode_fim(model->tok, r->prompt.text, r->prompt.text_len,
+                                            r->prompt.fim_suffix, after_len, &found, err)
+                 : kt__tokenizer_encode(model->tok, r->prompt.text, r->prompt.text_len,
+                                        r->prompt.text_flags, &found, err);
     return take_ids(model, status, &found, most, ids, n_ids, err);
 }
 
@@ -333,13 +334,13 @@ static void write_messages(kt__buf *out, const kt_message *messages, size_t n) {
 static kt_status render_calling(const kt_model *model, const kt_request_params *r,
                                 const kt__tools *tools, kt__chat_out *out, kt_error *err) {
     kt__buf messages, fitted;
-    const char *json = r->chat_json;
-    size_t len = r->chat_json_len;
+    const char *json = r->prompt.chat_json;
+    size_t len = r->prompt.chat_json_len;
     KT__STEP(need_template(model, err)); /* it says how calls are written */
     kt__buf_init(&messages, MAX_CONVERSATION);
     kt__buf_init(&fitted, MAX_CONVERSATION);
     if (!json) {
-        write_messages(&messages, r->messages, r->n_messages);
+        write_messages(&messages, r->prompt.messages, r->prompt.n_messages);
         json = messages.data;
         len = messages.len;
     }
@@ -347,7 +348,8 @@ static kt_status render_calling(const kt_model *model, const kt_request_params *
     if (messages.failed) KT__TRY(kt__fail_nomem(err, "a conversation", messages.len));
     KT__TRY(
         kt__call_prompt_json(&model->style, json, len, tools, KT__REASON_DEFAULT, &fitted, err));
-    KT__TRY(render_json(model, fitted.data, fitted.len, r->chat_flags, r->template_vars, out, err));
+    KT__TRY(render_json(model, fitted.data, fitted.len, r->prompt.chat_flags,
+                        r->prompt.template_vars, out, err));
 out:
     kt__buf_free(&messages);
     kt__buf_free(&fitted);
@@ -358,14 +360,14 @@ out:
 static kt_status render_request(const kt_model *model, const kt_request_params *r,
                                 kt__conversation *c, kt__chat_out *out, kt_error *err) {
     kt_status status;
-    if (c && (c->tools || r->chat_json)) {
+    if (c && (c->tools || r->prompt.chat_json)) {
         status = render_calling(model, r, c->tools, out, err);
-    } else if (r->messages) {
-        status = render_messages(model, r->messages, r->n_messages, r->chat_flags, r->template_vars,
-                                 out, err);
+    } else if (r->prompt.messages) {
+        status = render_messages(model, r->prompt.messages, r->prompt.n_messages,
+                                 r->prompt.chat_flags, r->prompt.template_vars, out, err);
     } else {
-        status = render_json(model, r->chat_json, r->chat_json_len, r->chat_flags, r->template_vars,
-                             out, err);
+        status = render_json(model, r->prompt.chat_json, r->prompt.chat_json_len,
+                             r->prompt.chat_flags, r->prompt.template_vars, out, err);
     }
     return status == KT_OK && c ? kt__conversation_keep_tail(c, model, out, err) : status;
 }
@@ -379,7 +381,7 @@ kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params 
     kt_status status;
     *ids = NULL;
     *n_ids = 0;
-    if (r->text) {
+    if (r->prompt.text) {
         status = encode_text(model, r, most, ids, n_ids, err);
     } else {
         status = render_request(model, r, conversation, &rendered, err);
@@ -399,7 +401,7 @@ static kt_status open_conversation(const kt_model *model, const kt_request_param
     kt__error_clear(err);
     *out = NULL;
     *notes = (kt__notes){0};
-    if ((r->messages != NULL) + (r->chat_json != NULL) != 1)
+    if ((r->prompt.messages != NULL) + (r->prompt.chat_json != NULL) != 1)
         return kt__fail(err, KT_E_ARG, "give one of messages and chat_json");
     KT__STEP(kt__conversation_open(r, out, err));
     return kt__notes_place(notes, model, r, err);
@@ -435,7 +437,7 @@ kt_status kt_request_encode(const kt_model *model, const kt_request_params *requ
     *n = 0;
     kt_status status;
     KT__TRY(open_conversation(model, request, &conversation, &notes, err));
-    if (request->n_pictures && model->vision)
+    if (request->prompt.n_pictures && model->vision)
         KT__TRY(kt__views_create(model->vision, model->vision_id, &views, err));
     KT__TRY(kt__pictures_open(&pictures, views, request, err));
     status = kt__text_encode_prompt(model, &notes.request, conversation, &pictures, SIZE_MAX, ids,

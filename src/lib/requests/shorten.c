@@ -40,8 +40,8 @@ static size_t keep_rest(shortening *s, size_t n_gone) {
         turn += is_role(&s->all[i], "user");
         if (turn > n_gone || !n_gone || is_of_system(&s->all[i])) s->kept[n++] = s->all[i];
     }
-    s->request.messages = s->kept;
-    s->request.n_messages = n;
+    s->request.prompt.messages = s->kept;
+    s->request.prompt.n_messages = n;
     return s->n_all - n;
 }
 
@@ -103,8 +103,8 @@ kt_status kt__shorten_encode(const kt_engine *engine, const kt_request_params *r
                              kt_error *err) {
     shortening s = {.engine = engine,
                     .request = *request,
-                    .all = request->messages,
-                    .n_all = request->n_messages,
+                    .all = request->prompt.messages,
+                    .n_all = request->prompt.n_messages,
                     .conversation = conversation,
                     .ns = ns};
     size_t n_gone;

@@ -21,12 +21,12 @@ enum {
 
 kt_request_params kt_request_params_default(void) {
     return (kt_request_params){
-        .text_flags = KT_TOK_ADD_SPECIAL,
-        .chat_flags = KT_CHAT_GENERATE,
+        .prompt.text_flags = KT_TOK_ADD_SPECIAL,
+        .prompt.chat_flags = KT_CHAT_GENERATE,
         .gen = kt_gen_params_default(),
         .n_choices = 1,
-        .n_logprobs = -1,
-        .normalize = true,
+        .logprobs.n = -1,
+        .embedding.normalize = true,
     };
 }
 
@@ -46,26 +46,27 @@ static kt_status check_name(const char *name, const char *value, kt_error *err) 
 
 static kt_status check_params(const kt_request_params *r, kt_error *err) {
     KT__STEP(check_int("n_choices", r->n_choices, 1, KT_CHOICES_MAX, err));
-    KT__STEP(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
-    KT__STEP(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
-    KT__STEP(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
-    KT__STEP(check_int("n_keep", r->n_keep, -1, INT32_MAX, err));
-    KT__STEP(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
-    KT__STEP(check_name("client", r->client, err));
-    KT__STEP(check_name("cache_scope", r->cache_scope, err));
+    KT__STEP(check_int("n_logprobs", r->logprobs.n, -1, KT_LOGPROBS_MAX, err));
+    KT__STEP(check_int("priority", r->service.priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
+    KT__STEP(check_int("deadline_ms", r->service.deadline_ms, 0, INT64_MAX / 2000, err));
+    KT__STEP(check_int("n_keep", r->overflow.n_keep, -1, INT32_MAX, err));
+    KT__STEP(check_int("pooling", (int64_t)r->embedding.pooling, 0, KT_POOLING_MODEL, err));
+    KT__STEP(check_name("client", r->service.client, err));
+    KT__STEP(check_name("cache_scope", r->service.cache_scope, err));
     if (r->seq && r->n_adapters > 0)
         return kt__fail(err, KT_E_ARG, "a sequence has adapters of its own: kt_seq_set_adapters");
     if (r->seq && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "a sequence takes one answer, not %d", r->n_choices);
-    if (r->seq && r->pooling != KT_POOLING_NONE)
+    if (r->seq && r->embedding.pooling != KT_POOLING_NONE)
         return kt__fail(err, KT_E_ARG, "an embedding is of a prompt, not of a sequence");
-    if (r->prompt_logprobs && (r->seq || r->pooling != KT_POOLING_NONE || r->n_logprobs < 0))
+    if (r->logprobs.prompt &&
+        (r->seq || r->embedding.pooling != KT_POOLING_NONE || r->logprobs.n < 0))
         return kt__fail(
             err, KT_E_ARG,
             "prompt_logprobs needs n_logprobs, and is not of a sequence or an embedding");
-    if (r->keys && r->pooling != KT_POOLING_MEAN)
+    if (r->embedding.keys && r->embedding.pooling != KT_POOLING_MEAN)
         return kt__fail(err, KT_E_ARG, "keys are of an embedding by the mean");
-    if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
+    if (r->embedding.pooling != KT_POOLING_NONE && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
     return KT_OK;
 }
@@ -99,14 +100,15 @@ static kt_status check_ids(const kt_engine *engine, const kt_request_params *r, 
     int32_t n_vocab = kt__engine_hparams(engine)->n_vocab;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < n_vocab) continue;
-        if (ids[i] < -1 && r->n_pictures) continue;
+        if (ids[i] < -1 && r->prompt.n_pictures) continue;
         return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, ids[i], n_vocab - 1);
     }
     return KT_OK;
 }
 
 static kt_status check_recall(const kt_engine *engine, const kt_request_params *r, kt_error *err) {
-    if (!r->recall || kt__recall_is_of(r->recall, engine->model)) return KT_OK;
+    if (!r->corrections.recall || kt__recall_is_of(r->corrections.recall, engine->model))
+        return KT_OK;
     return kt__fail(err, KT_E_ARG, "what is to be recalled is of another model");
 }
 
@@ -146,7 +148,7 @@ static kt_status make_own_state(kt__choice *c, size_t cap, kt_error *err) {
 }
 
 static kt__task_kind kind_of(const kt_request_params *request) {
-    return request->pooling == KT_POOLING_NONE ? KT__TASK_ANSWER : KT__TASK_EMBED;
+    return request->embedding.pooling == KT_POOLING_NONE ? KT__TASK_ANSWER : KT__TASK_EMBED;
 }
 
 static void fill_task(kt__choice *c, const kt_request_params *request) {
@@ -156,11 +158,11 @@ static void fill_task(kt__choice *c, const kt_request_params *request) {
     task->lent = sub->seq != NULL;
     task->whole = kt__engine_hparams(sub->req.engine)->features & KT__F_ENCODER;
     task->cancel = &sub->req.cancel;
-    task->priority = task->lent ? LENT_PRIORITY : request->priority;
+    task->priority = task->lent ? LENT_PRIORITY : request->service.priority;
     task->n_tok = sub->n_text;
     task->n_done = sub->n_kept;
     task->n_predict = task->kind == KT__TASK_ANSWER ? request->gen.n_predict : 0;
-    task->all_logits = request->prompt_logprobs && c->index == 0;
+    task->all_logits = request->logprobs.prompt && c->index == 0;
     if (c->index > 0) task->first = &sub->choices[0].work.task;
 }
 
@@ -212,10 +214,10 @@ static kt_status make_keys(kt__choice *c, size_t cap, kt_error *err) {
  * there. */
 static int32_t n_keep_of(const kt__submitted *sub, const kt_request_params *request) {
     bool alone = sub->n_choices == 1 && !sub->seq && sub->pictures.n == 0;
-    if (!request->shift_context || !alone || sub->pooling != KT_POOLING_NONE) return -1;
-    int32_t n = request->n_keep < 0 ? sub->n_text : request->n_keep;
+    if (!request->overflow.shift || !alone || sub->pooling != KT_POOLING_NONE) return -1;
+    int32_t n = request->overflow.n_keep < 0 ? sub->n_text : request->overflow.n_keep;
     const kt__tokenizer *tok = sub->req.engine->model->tok;
-    if (request->n_keep >= 0 && tok && kt__tokenizer_add_bos(tok)) n++;
+    if (request->overflow.n_keep >= 0 && tok && kt__tokenizer_add_bos(tok)) n++;
     return n < sub->n_text ? n : sub->n_text;
 }
 
@@ -224,18 +226,19 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
                              const int32_t *ids, size_t n, kt_error *err) {
     kt__choice *c = &sub->choices[index];
     kt__work *w = &c->work;
-    const char *scope = request->cache_scope ? request->cache_scope : request->client;
+    const char *scope = request->service.cache_scope ? request->service.cache_scope
+                                                     : request->service.client;
     size_t cap = room_for(sub->req.engine, request, (size_t)sub->n_text);
     c->sub = sub;
     c->index = index;
     w->ops = kt__choice_ops();
     w->engine = sub->req.engine;
     w->cap = (int32_t)cap;
-    w->no_cache = request->no_cache || request->prompt_logprobs;
+    w->no_cache = request->service.no_cache || request->logprobs.prompt;
     w->mean = sub->pooling == KT_POOLING_MEAN;
     bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
     w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);
-    w->pair_from = request->pair_from;
+    w->pair_from = request->prompt.pair_from;
     w->n_keep = n_keep_of(sub, request);
     w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
     w->n_prompt = sub->n_text - w->n_base;
@@ -244,7 +247,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->cursor.key = w->root;
     c->report.n_prompt = w->n_prompt;
     fill_task(c, request);
-    KT__STEP(make_client(&w->task, request->client, err));
+    KT__STEP(make_client(&w->task, request->service.client, err));
     if (sub->seq) {
         w->state = &sub->seq->state;
     } else {
@@ -262,18 +265,22 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
 
 static kt_status keep_texts(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
     size_t bytes = 1, at = 0;
-    for (size_t i = 0; i < request->n_messages; i++)
-        bytes += strlen(request->messages[i].content ? request->messages[i].content : "") + 1;
-    if (request->n_messages == 0 || request->n_messages > INT32_MAX) return KT_OK;
+    for (size_t i = 0; i < request->prompt.n_messages; i++)
+        bytes += strlen(request->prompt.messages[i].content ? request->prompt.messages[i].content
+                                                            : "") +
+                 1;
+    if (request->prompt.n_messages == 0 || request->prompt.n_messages > INT32_MAX) return KT_OK;
     sub->texts = kt__malloc(bytes);
     if (!sub->texts) return kt__fail_nomem(err, "a conversation", bytes);
-    for (size_t i = 0; i < request->n_messages; i++) {
-        const char *content = request->messages[i].content ? request->messages[i].content : "";
+    for (size_t i = 0; i < request->prompt.n_messages; i++) {
+        const char *content = request->prompt.messages[i].content
+                                  ? request->prompt.messages[i].content
+                                  : "";
         size_t len = strlen(content) + 1;
         memcpy(sub->texts + at, content, len);
         at += len;
     }
-    sub->n_texts = (int32_t)request->n_messages;
+    sub->n_texts = (int32_t)request->prompt.n_messages;
     return KT_OK;
 }
 
@@ -300,25 +307,26 @@ static kt_status fill_request(kt__submitted *sub, const kt_request_params *reque
         sub->embedding = kt__calloc(d_model + n_room, sizeof *sub->embedding);
         if (!sub->embedding) return kt__fail_nomem(err, "an embedding", 0);
     }
-    if (request->prompt_logprobs) KT__STEP(make_prompt_logprobs(sub, ids, n, err));
+    if (request->logprobs.prompt) KT__STEP(make_prompt_logprobs(sub, ids, n, err));
     return kt__events_init(sub, err);
 }
 
 static kt_status copy_params(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
     sub->seq = request->seq;
-    sub->on_event = request->on_event;
-    sub->on_ready = request->on_ready;
-    sub->user = request->user;
-    sub->n_logprobs = request->n_logprobs;
+    sub->on_event = request->events.on_event;
+    sub->on_ready = request->events.on_ready;
+    sub->user = request->events.user;
+    sub->n_logprobs = request->logprobs.n;
     sub->n_predict = request->gen.n_predict;
-    sub->post_sampling = request->post_sampling && request->n_logprobs >= 0;
-    sub->progress = request->progress;
-    sub->recall = kt_recall_hold(request->recall);
-    sub->keep = request->keep && !request->n_pictures;
-    sub->keys = request->keys;
-    sub->keys_first = request->keys_first;
-    sub->normalize = request->normalize;
-    return kt__model_pooling(sub->req.engine->model, request->pooling, &sub->pooling, err);
+    sub->post_sampling = request->logprobs.post_sampling && request->logprobs.n >= 0;
+    sub->progress = request->events.progress;
+    sub->recall = kt_recall_hold(request->corrections.recall);
+    sub->keep = request->corrections.keep && !request->prompt.n_pictures;
+    sub->keys = request->embedding.keys;
+    sub->keys_first = request->embedding.keys_first;
+    sub->normalize = request->embedding.normalize;
+    return kt__model_pooling(sub->req.engine->model, request->embedding.pooling, &sub->pooling,
+                             err);
 }
 
 static kt_status take_adapters(kt__submitted *sub, const kt_request_params *request,
@@ -432,7 +440,7 @@ static kt_status describe_calls(kt__submitted *sub, const kt_request_params *r,
     const kt__call_style *style = &sub->req.engine->model->style;
     const kt__call_rules rules = {.tools = c->tools,
                                   .choice = c->choice,
-                                  .one_call = r->one_call,
+                                  .one_call = r->calls.one,
                                   .any_spelling = kt__request_any_spelling(r),
                                   .prompt_tail = c->tail,
                                   .prompt_tail_len = c->tail_len};
@@ -467,7 +475,7 @@ static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_para
                                   .n_forms = 1,
                                   .triggers = must ? NULL : &h->trigger,
                                   .n_triggers = must ? 0 : 1,
-                                  .repeat = !must && !r->one_call,
+                                  .repeat = !must && !r->calls.one,
                                   .compact = r->constraint.compact};
         return KT_OK;
     }

@@ -68,15 +68,15 @@ static kt_status ask_model(kt_engine *engine, const kt_request_params *as, const
     kt_event event;
     kt_status status = KT_OK;
     double yes = 0, no = 0;
-    r.text = text->data;
-    r.text_len = text->len;
+    r.prompt.text = text->data;
+    r.prompt.text_len = text->len;
     r.gen.n_predict = 1;
     r.gen.ignore_eog = true;
     r.gen.sampling.temperature = 0;
-    r.n_logprobs = KT_LOGPROBS_MAX;
-    r.client = as->client;
-    r.cache_scope = as->cache_scope;
-    r.priority = as->priority;
+    r.logprobs.n = KT_LOGPROBS_MAX;
+    r.service.client = as->service.client;
+    r.service.cache_scope = as->service.cache_scope;
+    r.service.priority = as->service.priority;
     KT__STEP(kt_engine_submit(engine, &r, &req, err));
     while (kt_request_next_event(req, &event, -1)) {
         if (event.kind == KT_EVENT_TOKEN) weigh_tokens(engine->model, &event, &yes, &no);
@@ -112,13 +112,13 @@ kt_status kt__judge_same(kt_engine *engine, const kt_request_params *as, const c
 static kt_status judge_opened(kt_engine *engine, const kt_request_params *r,
                               const kt__user_text *message, uint64_t *id, kt_error *err) {
     kt__bank_hit hits[MOST_JUDGED];
-    size_t n = kt__bank_find(r->bank, message->text, message->len, hits, MOST_JUDGED);
+    size_t n = kt__bank_find(r->corrections.bank, message->text, message->len, hits, MOST_JUDGED);
     for (size_t i = 0; i < n && !*id; i++) {
         bool same = false;
         kt__buf question;
         kt__buf_init(&question, KT__BANK_QUESTION_MAX);
         kt_status status = KT_OK;
-        if (kt__bank_write_question(r->bank, hits[i].id, &question) && question.len)
+        if (kt__bank_write_question(r->corrections.bank, hits[i].id, &question) && question.len)
             status = kt__judge_same(engine, r, question.data, question.len, message->text,
                                     message->len, &same, err);
         kt__buf_free(&question);
@@ -136,11 +136,12 @@ kt_status kt_notes_judge(kt_engine *engine, const kt_request_params *request, ui
     size_t n = 0;
     *id = 0;
     kt__error_clear(err);
-    if (!request->bank) return KT_OK;
+    if (!request->corrections.bank) return KT_OK;
     kt__arena_init(&arena, 1 << 12, 1 << 30);
     KT__TRY(kt__user_texts_of(&arena, request, &texts, &n, err));
     if (!n || texts[n - 1].len > MOST_MESSAGE) goto out;
-    if (kt__bank_asked(request->bank, texts[n - 1].text, texts[n - 1].len, id)) goto out;
+    if (kt__bank_asked(request->corrections.bank, texts[n - 1].text, texts[n - 1].len, id))
+        goto out;
     status = judge_opened(engine, request, &texts[n - 1], id, err);
 out:
     kt__arena_free(&arena);
@@ -246,15 +247,15 @@ static kt_status ask_with_note(kt_engine *engine, const probe_note *p, const cha
     kt_request_params r = kt_request_params_default();
     kt__buf_init(&answer, MOST_ANSWER);
     KT__TRY(open_note(p, &bank, err));
-    r.messages = &message;
-    r.n_messages = 1;
-    r.split = true;
-    r.reasoning_budget = -1;
-    r.bank = bank;
+    r.prompt.messages = &message;
+    r.prompt.n_messages = 1;
+    r.parts.split = true;
+    r.parts.reasoning_budget = -1;
+    r.corrections.bank = bank;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = MOST_TOKENS;
-    r.no_cache = true;
-    r.priority = -KT_PRIORITY_MAX;
+    r.service.no_cache = true;
+    r.service.priority = -KT_PRIORITY_MAX;
     KT__TRY(kt_request_run(engine, &r, keep_text, &answer, NULL, err));
     *says = answer.data && strstr(answer.data, p->value) != NULL;
 out:
@@ -265,7 +266,7 @@ out:
 
 static kt_status compare_questions(kt_engine *engine, const probe_note *p, const char *question,
                                    bool *same, kt_error *err) {
-    const kt_request_params as = {.priority = -KT_PRIORITY_MAX};
+    const kt_request_params as = {.service.priority = -KT_PRIORITY_MAX};
     return kt__judge_same(engine, &as, p->question, strlen(p->question), question, strlen(question),
                           same, err);
 }

@@ -168,10 +168,10 @@ static kt_gen_params plain_params(float temperature, uint64_t seed) {
 
 static void set_question(const kt_model *model, const kt_message *messages, size_t n,
                          kt_request_params *request) {
-    request->messages = model->template_text ? messages : NULL;
-    request->n_messages = model->template_text ? n : 0;
-    request->text = model->template_text ? NULL : messages[n - 1].content;
-    request->text_len = model->template_text ? 0 : strlen(messages[n - 1].content);
+    request->prompt.messages = model->template_text ? messages : NULL;
+    request->prompt.n_messages = model->template_text ? n : 0;
+    request->prompt.text = model->template_text ? NULL : messages[n - 1].content;
+    request->prompt.text_len = model->template_text ? 0 : strlen(messages[n - 1].content);
 }
 
 kt_status kt__lesson_write_answer(kt_engine *engine, const kt_message *messages, size_t n,
@@ -217,7 +217,7 @@ static kt_status read_one(const writer *w, own_text *out) {
 static kt_status write_round(const writer *w, kt_request_params request, const own_text *questions,
                              own_text *out, size_t n, uint64_t seed) {
     kt_status status = KT_OK;
-    request.priority = w->own->priority;
+    request.service.priority = w->own->priority;
     for (size_t i = 0; status == KT_OK && i < n; i++) {
         const kt_message message = {"user", questions ? questions[i].text.data : NULL};
         kt__buf_clear(&out[i].text);
@@ -272,7 +272,9 @@ static kt_status add_own_text(kt__lesson *l, const writer *w, const kt_request_p
     if (!ids) return kt__fail_nomem(w->err, "a text's tokens", cap * sizeof *ids);
     KT__TRY(
         kt_tokenize(w->engine->model, text->text.data, text->text.len, 0, ids, cap, &n, w->err));
-    if (n > 0) KT__TRY(kt__lesson_add_tokens(l, ask->ids, ask->n_ids, ids, n, &like, w->err));
+    if (n > 0)
+        KT__TRY(
+            kt__lesson_add_tokens(l, ask->prompt.ids, ask->prompt.n_ids, ids, n, &like, w->err));
 out:
     kt__free(ids);
     return status;
@@ -313,8 +315,8 @@ kt_status kt__lesson_write_own(kt__lesson *l, kt_engine *engine, const kt__lesso
         kt__buf_init(&w.questions[i].text, MAX_TEXT);
         kt__buf_init(&w.answers[i].text, MAX_TEXT);
     }
-    KT__TRY(user_prefix(engine->model, &ids, &ask.n_ids, err));
-    ask.ids = ids;
+    KT__TRY(user_prefix(engine->model, &ids, &ask.prompt.n_ids, err));
+    ask.prompt.ids = ids;
     for (int i = 0; i < own->n; i += OWN_AT_A_TIME) {
         size_t m = (size_t)(own->n - i < OWN_AT_A_TIME ? own->n - i : OWN_AT_A_TIME);
         KT__TRY(kt__patience_check(&own->patience, err));

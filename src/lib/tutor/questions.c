@@ -14,9 +14,9 @@ static kt_status submit_prompt(kt_engine *engine, const kt__lesson_own *own, con
                                size_t n, float temperature, uint64_t seed, size_t cap,
                                kt_request **out, kt_error *err) {
     kt_request_params request = kt_request_params_default();
-    request.ids = ids;
-    request.n_ids = n;
-    request.priority = own->priority;
+    request.prompt.ids = ids;
+    request.prompt.n_ids = n;
+    request.service.priority = own->priority;
     request.gen = kt_gen_params_default();
     request.gen.sampling.temperature = temperature;
     request.gen.sampling.seed = seed;

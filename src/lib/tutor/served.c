@@ -38,7 +38,8 @@ static bool opens_request(kt_bank *bank, const kt_request_params *request) {
 
 kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request) {
     if (!learned->adapter || !learned->adapter->scoped) return learned->adapter;
-    if (request->bank && request->note_tokens >= 0) return NULL; /* the notes say it */
+    if (request->corrections.bank && request->corrections.note_tokens >= 0)
+        return NULL; /* the notes say it */
     return opens_request(learned->bank, request) ? learned->adapter : NULL;
 }
 
@@ -243,15 +244,15 @@ static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedba
     kt_request *request;
     size_t n = item->n_right;
     while (n > 0 && kt_token_is_eog(model, item->right[n - 1])) n--;
-    r.ids = item->prompt;
-    r.n_ids = item->n_prompt;
-    r.recall = with->recall;
+    r.prompt.ids = item->prompt;
+    r.prompt.n_ids = item->n_prompt;
+    r.corrections.recall = with->recall;
     r.adapters = &use;
     r.n_adapters = use.adapter ? 1 : 0;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = (int32_t)n + 1;
-    r.priority = -1;
-    r.no_cache = true;
+    r.service.priority = -1;
+    r.service.no_cache = true;
     KT__STEP(kt__patience_submit(l->engine, &r, patience, &request, err));
     kt_status status = follow_answer(model, request, item->right, n, same, err);
     kt_request_close(request);

@@ -137,12 +137,12 @@ static kt_status ask_model(const kt__turn_opts *o, const char *messages, const c
                            kt__turn *out, kt_error *err) {
     kt_request_params r = o->asked;
     kt_request *req;
-    r.chat_json = messages;
-    r.chat_json_len = strlen(messages);
-    r.tools = tools;
-    r.tool_choice = o->answers ? "\"none\"" : NULL;
-    r.one_call = o->one_call;
-    r.split = true;
+    r.prompt.chat_json = messages;
+    r.prompt.chat_json_len = strlen(messages);
+    r.calls.tools = tools;
+    r.calls.choice = o->answers ? "\"none\"" : NULL;
+    r.calls.one = o->one_call;
+    r.parts.split = true;
     r.gen = o->gen;
     r.seq = o->seq;
     kt_status status = kt_engine_submit(o->engine, &r, &req, err);

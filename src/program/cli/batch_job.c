@@ -177,7 +177,7 @@ static void add_token(const kt__batch_job *job, choice *c, int32_t id, float log
 
 static void take_token(const kt__batch_job *job, choice *c, const kt_event *event) {
     c->failed |= !kt__wire_blocks_add_event(&c->said, event);
-    if (job->line.request->req.n_logprobs < 0 || event->id < 0) return;
+    if (job->line.request->req.logprobs.n < 0 || event->id < 0) return;
     add_token(job, c, event->id, event->logprob, event->n_top);
     for (size_t i = 0; i < event->n_top; i++)
         add_token(job, c, event->top[i].id, event->top[i].logprob, 0);
@@ -260,8 +260,8 @@ static kt_status submit_line(kt_engine *engine, kt__batch_line *line, const kt__
     kt__batch_job *job = job_new(line, sink);
     if (!job) return kt__fail_nomem(err, "a request", sizeof *job);
     kt_request_params request = line->request->req;
-    request.on_event = on_event;
-    request.user = job;
+    request.events.on_event = on_event;
+    request.events.user = job;
     if (line->request->adapters_given) {
         request.adapters = uses;
         request.n_adapters = line->request->n_adapters;

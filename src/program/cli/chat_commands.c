@@ -78,8 +78,8 @@ static kt_status give_feedback(kt__chat *c, float score, const char *correction,
     int32_t *prompt = NULL, *answer = NULL;
     kt_kept kept = {0};
     kt_status status;
-    asked.messages = c->messages.items;
-    asked.n_messages = c->messages.n - 1;
+    asked.prompt.messages = c->messages.items;
+    asked.prompt.n_messages = c->messages.n - 1;
     KT__TRY(kt_request_encode(s->model, &asked, &prompt, &kept.n_prompt, err));
     KT__TRY(encode_answer(s, c->messages.items[c->messages.n - 1].content, &answer, &kept.n_answer,
                           err));

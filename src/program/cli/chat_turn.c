@@ -54,11 +54,11 @@ static kt_status generate_answer(kt__chat *c, const kt_gen_params *params,
     kt__terminal_hush();
     kt__progress_begin(&c->progress, c->session->engine);
     request.seq = c->session->seq;
-    request.messages = c->messages.items;
-    request.n_messages = c->messages.n;
+    request.prompt.messages = c->messages.items;
+    request.prompt.n_messages = c->messages.n;
     request.gen = *params;
-    request.split = true;
-    request.on_part = on_part;
+    request.parts.split = true;
+    request.parts.on_part = on_part;
     status = kt_request_run(c->session->engine, &request, NULL, c, report, err);
     kt_learned_close(&learned);
     kt__progress_end(&c->progress);

@@ -259,13 +259,13 @@ static kt_status read_ids(const json_t *list, int32_t **ids, size_t *n, kt_error
 static kt_status submit_text(embedder *e, const char *text, size_t len, const int32_t *ids,
                              size_t n_ids, kt_error *err) {
     kt_request_params r = kt_request_params_default();
-    r.text = ids ? NULL : text;
-    r.text_len = ids ? 0 : len;
-    if (!e->opts->plain) r.text_flags |= KT_TOK_PARSE_SPECIAL;
-    r.ids = ids;
-    r.n_ids = n_ids;
-    r.pooling = poolings[e->opts->pooling];
-    r.normalize = e->opts->normalize;
+    r.prompt.text = ids ? NULL : text;
+    r.prompt.text_len = ids ? 0 : len;
+    if (!e->opts->plain) r.prompt.text_flags |= KT_TOK_PARSE_SPECIAL;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n_ids;
+    r.embedding.pooling = poolings[e->opts->pooling];
+    r.embedding.normalize = e->opts->normalize;
     r.adapters = e->session->lora.uses;
     r.n_adapters = e->session->lora.n;
     if (e->n == e->cap) {

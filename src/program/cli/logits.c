@@ -161,8 +161,8 @@ static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int3
     kt_request *req = NULL;
     kt_event event;
     bool first = true;
-    request.ids = ids;
-    request.n_ids = n;
+    request.prompt.ids = ids;
+    request.prompt.n_ids = n;
     request.adapters = s->lora.uses;
     request.n_adapters = s->lora.n;
     request.gen.sampling.temperature = 0.0f;

@@ -301,12 +301,12 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
 /* A prompt with pictures is on no sequence: it is found again by what they are, not by where they were. */
 static void set_pictures(const kt__run_pictures *pictures, kt_request_params *request) {
     request->seq = NULL;
-    request->messages = NULL;
-    request->n_messages = 0;
-    request->chat_json = pictures->chat;
-    request->chat_json_len = strlen(pictures->chat);
-    request->pictures = pictures->list;
-    request->n_pictures = pictures->n;
+    request->prompt.messages = NULL;
+    request->prompt.n_messages = 0;
+    request->prompt.chat_json = pictures->chat;
+    request->prompt.chat_json_len = strlen(pictures->chat);
+    request->prompt.pictures = pictures->list;
+    request->prompt.n_pictures = pictures->n;
 }
 
 static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
@@ -328,16 +328,16 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
     request.gen = *params;
     request.constraint = opts->constraint;
     if (raw) {
-        request.text = text;
-        request.text_len = len;
-        request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
-        request.fim_suffix = opts->fim_suffix;
-        request.fim_suffix_len = opts->fim_suffix ? strlen(opts->fim_suffix) : 0;
+        request.prompt.text = text;
+        request.prompt.text_len = len;
+        request.prompt.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+        request.prompt.fim_suffix = opts->fim_suffix;
+        request.prompt.fim_suffix_len = opts->fim_suffix ? strlen(opts->fim_suffix) : 0;
     } else {
-        request.messages = messages + first;
-        request.n_messages = 2 - first;
-        request.split = true;
-        request.on_part = on_part;
+        request.prompt.messages = messages + first;
+        request.prompt.n_messages = 2 - first;
+        request.parts.split = true;
+        request.parts.on_part = on_part;
     }
     kt_learned learned = {0};
     kt__run_pictures pictures = {0};

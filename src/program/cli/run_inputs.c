@@ -28,12 +28,13 @@ static double reading_rate(kt__session *s, const char *text, size_t len) {
     kt_request_params r = kt_request_params_default();
     kt_request_report report;
     kt_error ignored;
-    r.text = text;
-    r.text_len = len < PROBE_BYTES ? len : PROBE_BYTES;
-    while (r.text_len < len && r.text_len > 0 && ((unsigned char)text[r.text_len] & 0xc0) == 0x80)
-        r.text_len--;
+    r.prompt.text = text;
+    r.prompt.text_len = len < PROBE_BYTES ? len : PROBE_BYTES;
+    while (r.prompt.text_len < len && r.prompt.text_len > 0 &&
+           ((unsigned char)text[r.prompt.text_len] & 0xc0) == 0x80)
+        r.prompt.text_len--;
     r.gen.n_predict = 1;
-    r.no_cache = true;
+    r.service.no_cache = true;
     if (kt_request_run(s->engine, &r, NULL, NULL, &report, &ignored) != KT_OK) return 0;
     return report.prefill_us > 0 ? report.n_prompt * 1e6 / (double)report.prefill_us : 0;
 }

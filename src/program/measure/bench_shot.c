@@ -189,9 +189,10 @@ static void ask_engine(kt__caller *c, kt__shot *s) {
     kt__buf_clear(&c->request);
     write_prompt(t, s->number, &c->request);
     if (!kt__buf_puts(&c->request, t->prompt)) return;
-    request.text = c->request.data;
-    request.text_len = c->request.len;
-    request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL; /* as the server has it */
+    request.prompt.text = c->request.data;
+    request.prompt.text_len = c->request.len;
+    request.prompt.text_flags = KT_TOK_ADD_SPECIAL |
+                                KT_TOK_PARSE_SPECIAL; /* as the server has it */
     request.gen.n_predict = t->n_predict;
     request.gen.ignore_eog = true;
     kt_status status = kt_engine_submit(t->engine, &request, &req, NULL);

@@ -283,8 +283,8 @@ kt_request_params kt__config_request(const kt__config *c) {
     kt_sampling *s = &r.gen.sampling;
     r.gen.n_predict = (int32_t)c->default_max_new_tokens;
     r.constraint.compact = c->compact_json;
-    r.native_calls = c->native_calls;
-    r.shift_context = c->context_shift;
+    r.calls.native = c->native_calls;
+    r.overflow.shift = c->context_shift;
     s->temperature = (float)c->temperature;
     s->top_k = (int32_t)c->top_k;
     s->top_p = (float)c->top_p;
@@ -307,11 +307,11 @@ kt_request_params kt__config_request(const kt__config *c) {
     s->mirostat_tau = (float)c->mirostat_tau;
     s->mirostat_eta = (float)c->mirostat_eta;
     s->mt19937 = (int32_t)c->mt19937;
-    if (c->prefill) r.chat_flags |= KT_CHAT_CONTINUE;
+    if (c->prefill) r.prompt.chat_flags |= KT_CHAT_CONTINUE;
     if (c->reasoning && (!strcmp(c->reasoning, "on") || !strcmp(c->reasoning, "auto")))
-        r.template_vars = "{\"enable_thinking\":true,\"thinking\":true}";
+        r.prompt.template_vars = "{\"enable_thinking\":true,\"thinking\":true}";
     if (c->reasoning && !strcmp(c->reasoning, "off"))
-        r.template_vars = "{\"enable_thinking\":false,\"thinking\":false}";
+        r.prompt.template_vars = "{\"enable_thinking\":false,\"thinking\":false}";
     if (c->samplers) s->chain = c->samplers;
     if (c->seed >= 0) s->seed = (uint64_t)c->seed;
     return r;

@@ -86,9 +86,9 @@ out:
 
 kt_request_params kt__session_request(const kt__session *session) {
     kt_request_params r = kt_request_params_default();
-    r.template_vars = session->template_vars;
-    r.reasoning_budget = session->budget;
-    r.shift_context = session->shift_context;
+    r.prompt.template_vars = session->template_vars;
+    r.parts.reasoning_budget = session->budget;
+    r.overflow.shift = session->shift_context;
     return r;
 }
 
@@ -382,17 +382,18 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     if (!s->learner) return KT_OK;
     kt_status status = kt_learner_get(s->learner, KT_VERSION_SERVED, learned, err);
     if (status != KT_OK) return status;
-    request->recall = learned->recall;
-    request->bank = learned->bank;
-    request->note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
+    request->corrections.recall = learned->recall;
+    request->corrections.bank = learned->bank;
+    request->corrections.note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     kt_adapter *adapter = kt_learned_adapter(learned, request);
     if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};
     status = kt_seq_set_adapters(s->seq, uses, n, err);
-    bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms && !request->tools;
+    bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms &&
+                  !request->calls.tools;
     if (status == KT_OK && judged) {
-        status = kt_notes_judge(s->engine, request, &request->recited, err);
-        request->note_tokens = -1;
+        status = kt_notes_judge(s->engine, request, &request->corrections.recited, err);
+        request->corrections.note_tokens = -1;
     }
     if (status != KT_OK) kt_learned_close(learned);
     return status;

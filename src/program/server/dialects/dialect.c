@@ -70,7 +70,7 @@ kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const 
 
 const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
     const kt_logprob own = {event->id, event->logprob};
-    if (job->request.wire->req.n_logprobs < 0 || job->request.wire->hide_logprobs || event->id < 0)
+    if (job->request.wire->req.logprobs.n < 0 || job->request.wire->hide_logprobs || event->id < 0)
         return NULL;
     return kt__dialect_logprobs(job, &own, event->top, event->n_top);
 }

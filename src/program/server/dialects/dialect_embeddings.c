@@ -130,7 +130,8 @@ static bool read_pooling(const char *name, kt_pooling *out) {
 static kt_status refuse_reranker(const kt__job *job, kt_error *err) {
     kt_model_info info;
     kt_model_get_info(job->model.loaded, &info);
-    if (job->request.wire->req.pooling != KT_POOLING_MODEL || info.pooling != KT_POOLING_RANK)
+    if (job->request.wire->req.embedding.pooling != KT_POOLING_MODEL ||
+        info.pooling != KT_POOLING_RANK)
         return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, "model", UINT64_MAX,
                        "the model %s is a reranker: ask it at /v1/rerank, or say which pooling the "
@@ -151,7 +152,7 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
             "pooling: the server has none by default, and an embedding is of a whole "
             "text here: say mean, last, cls or model");
     if (!pooling && usual && strcmp(usual, "rank") != 0) pooling = usual;
-    if (!read_pooling(pooling, &job->request.wire->req.pooling))
+    if (!read_pooling(pooling, &job->request.wire->req.embedding.pooling))
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX,
                            "pooling: expected model, mean, last or cls");
     const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err, NULL};
@@ -182,7 +183,7 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     if (!in || !job->request.wire) return kt__fail_nomem(err, "a request", sizeof *in);
     kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     job->request.wire->req = kt__config_request(job->request.settings->config);
-    job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
+    job->request.wire->req.prompt.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
     return read_options(job, in, err);
 }

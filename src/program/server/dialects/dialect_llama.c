@@ -266,13 +266,13 @@ json_t *kt__llama_settings(const kt_request_params *r, const kt_model *model, bo
     json_object_set_new(o, "n_predict", json_integer(r->gen.n_predict));
     json_object_set_new(o, "max_tokens", json_integer(r->gen.n_predict));
     json_object_set_new(o, "logit_bias", biases);
-    json_object_set_new(o, "n_keep", json_integer(r->n_keep));
+    json_object_set_new(o, "n_keep", json_integer(r->overflow.n_keep));
     json_object_set_new(o, "n_discard", json_integer(0));
     json_object_set_new(o, "ignore_eos", json_boolean(r->gen.ignore_eog));
     json_object_set_new(o, "stream", json_boolean(stream));
-    json_object_set_new(o, "n_probs", json_integer(r->n_logprobs > 0 ? r->n_logprobs : 0));
+    json_object_set_new(o, "n_probs", json_integer(r->logprobs.n > 0 ? r->logprobs.n : 0));
     json_object_set_new(o, "timings_per_token", json_false());
-    json_object_set_new(o, "post_sampling_probs", json_boolean(r->post_sampling));
+    json_object_set_new(o, "post_sampling_probs", json_boolean(r->logprobs.post_sampling));
     json_object_set_new(o, "lora", json_array());
     add_samplers(o, &r->gen.sampling);
     return o;
@@ -462,7 +462,7 @@ static void llama_token(kt__job *job, const kt_event *event) {
     (void)kt__buf_printf(out, ",\"tokens_predicted\":%d", (int)c->n_generated);
     if (gathered->n_tokens)
         write_probs(out, gathered->tokens, gathered->n_tokens,
-                    job->request.wire->req.post_sampling);
+                    job->request.wire->req.logprobs.post_sampling);
     write_figures(job, event->choice);
     (void)kt__buf_puts(out, "}\n\n");
     c->n_ids = 0;
@@ -486,12 +486,12 @@ static void write_prompt(kt__job *job, int32_t choice) {
     kt_request_params r = job->request.wire->req;
     kt__wire_set_prompt(job->request.wire, (size_t)(choice / r.n_choices), &r);
     (void)kt__buf_puts(&job->answer.out, ",\"prompt\":");
-    size_t n = r.n_ids, cap = r.text_len + 8;
-    int32_t *ids = r.text ? kt__calloc(cap, sizeof *ids) : NULL;
-    if (ids && kt_tokenize(job->model.loaded, r.text, r.text_len, r.text_flags, ids, cap, &n,
-                           NULL) != KT_OK)
+    size_t n = r.prompt.n_ids, cap = r.prompt.text_len + 8;
+    int32_t *ids = r.prompt.text ? kt__calloc(cap, sizeof *ids) : NULL;
+    if (ids && kt_tokenize(job->model.loaded, r.prompt.text, r.prompt.text_len, r.prompt.text_flags,
+                           ids, cap, &n, NULL) != KT_OK)
         n = 0;
-    write_tokens_text(job, r.text ? ids : r.ids, r.text && !ids ? 0 : n);
+    write_tokens_text(job, r.prompt.text ? ids : r.prompt.ids, r.prompt.text && !ids ? 0 : n);
     kt__free(ids);
 }
 
@@ -526,7 +526,7 @@ static void write_end(kt__job *job, int32_t choice) {
     kt__wire_write_llama_timings(out, &c->report);
     if (!job->answer.stream && gathered->n_tokens)
         write_probs(out, gathered->tokens, gathered->n_tokens,
-                    job->request.wire->req.post_sampling);
+                    job->request.wire->req.logprobs.post_sampling);
     kt__dialect_write_notes(job);
     (void)kt__buf_putc(out, '}');
 }

@@ -131,8 +131,8 @@ static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
     if (!job->request.wire) return kt__fail_nomem(err, "a request", sizeof *job->request.wire);
     kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     job->request.wire->req = kt__config_request(job->request.settings->config);
-    job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
-    job->request.wire->req.pooling = KT_POOLING_MODEL;
+    job->request.wire->req.prompt.text_flags = KT_TOK_ADD_SPECIAL;
+    job->request.wire->req.embedding.pooling = KT_POOLING_MODEL;
     const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err, NULL};
     KT__STEP(read_embedding_inputs(job, json_object_get(args, "input"), err));
     KT__STEP(kt__wire_read_adapters(&reader, args));

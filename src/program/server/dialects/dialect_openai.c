@@ -144,10 +144,10 @@ static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
     kt_request_params asked = job->request.wire->req;
     kt__wire_set_prompt(job->request.wire, prompt, &asked);
     kt__buf_init(&whole, c->said.text.max);
-    if (asked.text) {
-        (void)kt__buf_append(&whole, asked.text, asked.text_len);
-    } else if (asked.n_ids) {
-        append_ids(job, asked.ids, asked.n_ids, &whole);
+    if (asked.prompt.text) {
+        (void)kt__buf_append(&whole, asked.prompt.text, asked.prompt.text_len);
+    } else if (asked.prompt.n_ids) {
+        append_ids(job, asked.prompt.ids, asked.prompt.n_ids, &whole);
     }
     (void)kt__buf_append(&whole, c->said.text.data ? c->said.text.data : "", c->said.text.len);
     if (whole.failed) job->answer.out.failed = true;
@@ -156,7 +156,7 @@ static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
 }
 
 static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) {
-    size_t width = (size_t)job->request.wire->req.n_logprobs + 1, n = event->n_prompt;
+    size_t width = (size_t)job->request.wire->req.logprobs.n + 1, n = event->n_prompt;
     kt__wire_token *tokens = kt__calloc(n + c->n_tokens, sizeof *tokens);
     bool made = tokens != NULL;
     for (size_t i = 0; i < n && made; i++) {
@@ -310,8 +310,8 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
 /* Asked as a completion with a `suffix`, answered as a chat is. */
 static kt_status read_fim(kt__job *job, kt_error *err) {
     kt_status status = kt__job_read_wire(job, KT__WIRE_TEXT, err);
-    if (status == KT_OK && !job->request.wire->req.fim_suffix)
-        job->request.wire->req.fim_suffix = "";
+    if (status == KT_OK && !job->request.wire->req.prompt.fim_suffix)
+        job->request.wire->req.prompt.fim_suffix = "";
     if (status == KT_OK) job->request.wire->form = KT__WIRE_CHAT;
     return status;
 }

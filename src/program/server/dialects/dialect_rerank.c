@@ -88,7 +88,7 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     if (!r || !job->request.wire) return kt__fail_nomem(err, "a request", sizeof *r);
     kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     job->request.wire->req = kt__config_request(job->request.settings->config);
-    job->request.wire->req.pooling = KT_POOLING_RANK;
+    job->request.wire->req.embedding.pooling = KT_POOLING_RANK;
     job->extra = r;
     if (!json_is_string(query) || !json_string_length(query))
         return kt__fail_at(err, KT_E_ARG, "query", UINT64_MAX,

@@ -60,11 +60,11 @@ static kt_status compute_tokens(kt__job *job, kt_seq *seq, const int32_t *ids, s
     kt_request_params r = kt_request_params_default();
     kt_request_report report;
     r.seq = seq;
-    r.ids = ids;
-    r.n_ids = n;
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
     r.gen.n_predict = 1; /* with none nothing is computed; it is drawn, and not computed itself */
-    r.client = job->request.share;
-    r.cache_scope = job->request.client;
+    r.service.client = job->request.share;
+    r.service.cache_scope = job->request.client;
     return kt_request_run(job->model.engine, &r, NULL, NULL, &report, err);
 }
 

@@ -199,7 +199,7 @@ static void keep_slot(kt__job *job, kt__job_part *part, const kt_event *event) {
     const int32_t *ids;
     size_t n;
     kt__llama_slots *slots = job->shared->slots;
-    bool first = slots && job->request.wire->req.pooling == KT_POOLING_NONE &&
+    bool first = slots && job->request.wire->req.embedding.pooling == KT_POOLING_NONE &&
                  job->model.served == kt__models_at(job->shared->models, 0);
     if (first && event->choice == 0 && kt_request_get_tokens(part->req, 0, &ids, &n) && n)
         kt__llama_slots_put(slots, job->request.client, job->request.wire->id_slot, ids, n);

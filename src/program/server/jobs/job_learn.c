@@ -67,7 +67,7 @@ static kt__notes_mode notes_mode(kt__job *job) {
     kt__notes_mode mode = kt__learner_table_notes(
         kt__served_learners(job->model.served), job->request.settings->config,
         kt__served_name(job->model.served), job->model.loaded, &job->shared->log);
-    bool fits = w->n_prompts == 1 && !w->req.constraint.n_forms && !w->req.tools;
+    bool fits = w->n_prompts == 1 && !w->req.constraint.n_forms && !w->req.calls.tools;
     return mode == KT__NOTES_RECITED && !fits ? KT__NOTES_IN : mode;
 }
 
@@ -75,13 +75,13 @@ static kt__notes_mode notes_mode(kt__job *job) {
 static kt_status judge_question(kt__job *job, kt_error *err) {
     kt_request_params r = job->request.wire->req;
     uint64_t id;
-    r.client = job->request.share;
-    r.cache_scope = job->request.client;
+    r.service.client = job->request.share;
+    r.service.cache_scope = job->request.client;
     kt__wire_set_prompt(job->request.wire, 0, &r);
     KT__STEP(kt_notes_judge(job->model.engine, &r, &id, err));
     pthread_mutex_lock(&job->lock);
-    job->request.wire->req.recited = id;
-    job->request.wire->req.note_tokens = -1;
+    job->request.wire->req.corrections.recited = id;
+    job->request.wire->req.corrections.note_tokens = -1;
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
@@ -109,11 +109,11 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     kt__notes_mode mode = learned.bank ? notes_mode(job) : KT__NOTES_OUT;
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
-    job->request.wire->req.bank = learned.bank;
-    job->request.wire->req.note_tokens = mode == KT__NOTES_OUT ? -1 : 0;
+    job->request.wire->req.corrections.bank = learned.bank;
+    job->request.wire->req.corrections.note_tokens = mode == KT__NOTES_OUT ? -1 : 0;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
-    job->request.wire->req.recall = learned.recall;
+    job->request.wire->req.corrections.recall = learned.recall;
     kt_adapter *adapter = kt_learned_adapter(&learned, &job->request.wire->req);
     if (adapter) {
         job->model.adapters[0] = (kt_adapter_use){kt_adapter_hold(adapter), 1.0f};
@@ -142,18 +142,18 @@ static void status_line(kt_learner *learner, char *out, size_t size) {
  * they are. */
 static kt_status add_to_system(kt__wire_request *w, const char *line, kt_error *err) {
     kt_request_params *r = &w->req;
-    bool has = r->n_messages > 0 && !strcmp(r->messages[0].role, "system");
-    const char *before = has && r->messages[0].content ? r->messages[0].content : "";
+    bool has = r->prompt.n_messages > 0 && !strcmp(r->prompt.messages[0].role, "system");
+    const char *before = has && r->prompt.messages[0].content ? r->prompt.messages[0].content : "";
     size_t len = strlen(before) + strlen(line) + 2, from = has ? 1 : 0;
-    if (r->n_messages == 0) return KT_OK;
-    kt_message *m = kt__arena_calloc(&w->arena, r->n_messages + 1, sizeof *m);
+    if (r->prompt.n_messages == 0) return KT_OK;
+    kt_message *m = kt__arena_calloc(&w->arena, r->prompt.n_messages + 1, sizeof *m);
     char *text = kt__arena_calloc(&w->arena, len, 1);
     if (!m || !text) return kt__fail_nomem(err, "a system message", len);
     snprintf(text, len, "%s%s%s", before, *before ? "\n" : "", line);
     m[0] = (kt_message){"system", text};
-    memcpy(m + 1, r->messages + from, (r->n_messages - from) * sizeof *m);
-    r->messages = m;
-    r->n_messages = r->n_messages - from + 1;
+    memcpy(m + 1, r->prompt.messages + from, (r->prompt.n_messages - from) * sizeof *m);
+    r->prompt.messages = m;
+    r->prompt.n_messages = r->prompt.n_messages - from + 1;
     return KT_OK;
 }
 
@@ -187,8 +187,8 @@ kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
     bool numbered = w->version_given;
     *named = false;
     if (!job->shared->kept) return refuse_version(job, err);
-    if (w->req.pooling != KT_POOLING_NONE) return refuse_version(job, err);
-    job->request.wire->req.keep = true;
+    if (w->req.embedding.pooling != KT_POOLING_NONE) return refuse_version(job, err);
+    job->request.wire->req.corrections.keep = true;
     kt_status status = kt__namespace_of(config, job->request.client, NULL, name, err);
     if (status != KT_OK) return status;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);

@@ -79,13 +79,13 @@ static kt_status check_queue(kt__job *job, kt_error *err) {
 /* A completion of nothing begins with the model's first token, as OpenAI's does. */
 static void begin_with_first_token(const kt__job *job, kt_request_params *r, int32_t *id) {
     kt_model_info info;
-    if (job->request.wire->form != KT__WIRE_TEXT || !r->text || r->text_len) return;
+    if (job->request.wire->form != KT__WIRE_TEXT || !r->prompt.text || r->prompt.text_len) return;
     kt_model_get_info(job->model.loaded, &info);
     *id = info.bos_id >= 0 ? info.bos_id : info.eos_id;
     if (*id < 0) return; /* there is none: refused as empty */
-    r->text = NULL;
-    r->ids = id;
-    r->n_ids = 1;
+    r->prompt.text = NULL;
+    r->prompt.ids = id;
+    r->prompt.n_ids = 1;
 }
 
 /* What the reading left aside, then what the engine says; NULL: nothing. */
@@ -103,11 +103,11 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     kt_request_params r = job->request.wire->req;
     kt_request *req;
     int32_t first;
-    r.client = job->request.share;
-    r.cache_scope = job->request.client;
-    r.on_event = NULL;
-    r.on_ready = on_events_ready;
-    r.user = job;
+    r.service.client = job->request.share;
+    r.service.cache_scope = job->request.client;
+    r.events.on_event = NULL;
+    r.events.on_ready = on_events_ready;
+    r.events.user = job;
     kt__wire_set_prompt(job->request.wire, job->answer.n_submitted, &r);
     begin_with_first_token(job, &r, &first);
     kt_status status = check_queue(job, err);
@@ -274,7 +274,8 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
                            "limits.queue: send fewer at once",
                            name_of_n, n_prompts, (int)r->n_choices, n_answers,
                            (long long)config->queue);
-    if (r->priority > config->max_priority) r->priority = (int32_t)config->max_priority;
+    if (r->service.priority > config->max_priority)
+        r->service.priority = (int32_t)config->max_priority;
     if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;
     return KT_OK;
 }

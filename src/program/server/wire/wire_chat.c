@@ -70,7 +70,7 @@ static kt_status keep_tools(const kt__wire_reader *r, const json_t *v, json_t *k
         kt__wire_place here = {.up = &at, .index = i};
         KT__STEP(keep_tool(r, &here, json_array_get(v, i), kept));
     }
-    return json_array_size(kept) ? keep_json(r, kept, &r->request->req.tools, NULL) : KT_OK;
+    return json_array_size(kept) ? keep_json(r, kept, &r->request->req.calls.tools, NULL) : KT_OK;
 }
 
 /* Which of the shapes a tool may have, and what its schema can say, is the library's to judge. */
@@ -100,7 +100,7 @@ static kt_status keep_older_choice(const kt__wire_reader *r, const kt__wire_plac
     json_t *name = kt__wire_member(v, "name");
     if (!json_is_string(name)) return kt__wire_fail_at(r, KT_E_ARG, &name_at, "expected a string");
     json_t *choice = json_pack("{s:s,s:O}", "type", "function", "name", name);
-    kt_status status = choice ? keep_json(r, choice, &r->request->req.tool_choice, NULL)
+    kt_status status = choice ? keep_json(r, choice, &r->request->req.calls.choice, NULL)
                               : kt__wire_fail_nomem(r);
     json_decref(choice);
     return status;
@@ -116,8 +116,9 @@ static kt_status read_tool_choice(const kt__wire_reader *r, const json_t *body) 
     if (!v) return KT_OK;
     if (!json_is_string(v) && !json_is_object(v))
         return kt__wire_fail_type(r, &at, "a string or an object", v);
-    if (r->request->req.tools && older && json_is_object(v)) return keep_older_choice(r, &at, v);
-    if (r->request->req.tools) return keep_json(r, v, &r->request->req.tool_choice, NULL);
+    if (r->request->req.calls.tools && older && json_is_object(v))
+        return keep_older_choice(r, &at, v);
+    if (r->request->req.calls.tools) return keep_json(r, v, &r->request->req.calls.choice, NULL);
     if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
     return kt__wire_fail_at(r, KT_E_ARG, &at, "there are no \"tools\" to choose from");
 }
@@ -127,7 +128,7 @@ static kt_status read_parallel(const kt__wire_reader *r, const json_t *body) {
     const json_t *v = kt__wire_member(body, "parallel_tool_calls");
     bool parallel = true;
     kt_status status = v ? kt__wire_read_bool(r, &at, v, &parallel) : KT_OK;
-    r->request->req.one_call = !parallel || r->request->older_calls;
+    r->request->req.calls.one = !parallel || r->request->older_calls;
     return status;
 }
 
@@ -180,7 +181,7 @@ static kt_status read_budget(const kt__wire_reader *r, const json_t *body, json_
     if (!v) return KT_OK;
     kt_status status = kt__wire_read_int(r, &at, v, -1, INT32_MAX, &n);
     if (status != KT_OK) return status;
-    r->request->req.reasoning_budget = n < 0 ? 0 : n ? (int32_t)n : -1;
+    r->request->req.parts.reasoning_budget = n < 0 ? 0 : n ? (int32_t)n : -1;
     return n ? KT_OK : kt__thinking_switch(vars, false, r->err);
 }
 
@@ -192,7 +193,8 @@ static kt_status read_reasoning(const kt__wire_reader *r, const json_t *body) {
     KT__TRY(read_effort(r, body, vars));
     KT__TRY(read_enable(r, body, vars));
     KT__TRY(read_kwargs(r, body, vars));
-    if (json_object_size(vars)) KT__TRY(keep_json(r, vars, &r->request->req.template_vars, NULL));
+    if (json_object_size(vars))
+        KT__TRY(keep_json(r, vars, &r->request->req.prompt.template_vars, NULL));
 out:
     json_decref(vars);
     return status;
@@ -384,26 +386,26 @@ static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *
 static kt_status end_turns(const kt__wire_reader *r, turns *t) {
     kt_request_params *req = &r->request->req;
     if (t->n_returned) KT__STEP(show_returned(r, t));
-    return keep_json(r, t->list, &req->chat_json, &req->chat_json_len);
+    return keep_json(r, t->list, &req->prompt.chat_json, &req->prompt.chat_json_len);
 }
 
 kt_status kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
                               const json_t *list) {
     kt_request_params *req = &r->request->req;
-    size_t n = json_array_size(list), first = req->n_messages - n;
+    size_t n = json_array_size(list), first = req->prompt.n_messages - n;
     bool more = false;
     for (size_t i = 0; i < n && !more; i++) more = has_more(r, json_array_get(list, i));
     if (!more) return KT_OK;
     turns t = {.list = json_array()};
     kt_status status = t.list ? KT_OK : kt__wire_fail_nomem(r);
-    for (size_t i = 0; i < req->n_messages && status == KT_OK; i++) {
+    for (size_t i = 0; i < req->prompt.n_messages && status == KT_OK; i++) {
         kt__wire_place here = {.up = at, .index = i - first};
         const json_t *from = i < first ? NULL : json_array_get(list, i - first);
-        status = add_turn(r, &t, &req->messages[i], &here, from);
+        status = add_turn(r, &t, &req->prompt.messages[i], &here, from);
     }
     if (status == KT_OK) status = end_turns(r, &t);
     json_decref(t.list);
-    req->messages = NULL;
-    req->n_messages = 0;
+    req->prompt.messages = NULL;
+    req->prompt.n_messages = 0;
     return status;
 }

@@ -34,16 +34,16 @@ static const field fields[] = {
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
     {"id_slot", INT, AT(id_slot), -1, INT32_MAX},
-    {"n_keep", INT, AT(req.n_keep), -1, INT32_MAX},
-    {"context_shift", BOOL, AT(req.shift_context), 0, 0},
+    {"n_keep", INT, AT(req.overflow.n_keep), -1, INT32_MAX},
+    {"context_shift", BOOL, AT(req.overflow.shift), 0, 0},
     {"return_progress", BOOL, AT(return_progress), 0, 0},
     {"timings_per_token", BOOL, AT(timings_per_token), 0, 0},
     {"verbose", BOOL, AT(verbose), 0, 0},
-    {"post_sampling_probs", BOOL, AT(req.post_sampling), 0, 0},
+    {"post_sampling_probs", BOOL, AT(req.logprobs.post_sampling), 0, 0},
     {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
     {"compact_json", BOOL, AT(req.constraint.compact), 0, 0},
-    {"native_calls", BOOL, AT(req.native_calls), 0, 0},
-    {"priority", INT, AT(req.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
+    {"native_calls", BOOL, AT(req.calls.native), 0, 0},
+    {"priority", INT, AT(req.service.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
 };
 
 static kt_status read_field(const kt__wire_reader *r, const field *f, const json_t *v) {
@@ -99,7 +99,8 @@ static kt_status read_seed(const kt__wire_reader *r, const json_t *body) {
 static kt_status read_deadline(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "deadline_ms"};
     const json_t *v = kt__wire_member(body, "deadline_ms");
-    return v ? kt__wire_read_int(r, &at, v, 0, INT64_MAX / 1000000, &r->request->req.deadline_ms)
+    return v ? kt__wire_read_int(r, &at, v, 0, INT64_MAX / 1000000,
+                                 &r->request->req.service.deadline_ms)
              : KT_OK;
 }
 
@@ -109,7 +110,7 @@ static kt_status read_cache_prompt(const kt__wire_reader *r, const json_t *body)
     bool cache = true;
     if (!v) return KT_OK;
     kt_status status = kt__wire_read_bool(r, &at, v, &cache);
-    if (status == KT_OK) r->request->req.no_cache = !cache;
+    if (status == KT_OK) r->request->req.service.no_cache = !cache;
     return status;
 }
 
@@ -247,7 +248,7 @@ static kt_status read_logprobs(const kt__wire_reader *r, const json_t *body) {
                 status = kt__wire_fail_at(r, KT_E_ARG, &top_at, "needs \"logprobs\": true");
         }
     }
-    r->request->req.n_logprobs = (int32_t)n;
+    r->request->req.logprobs.n = (int32_t)n;
     return status;
 }
 
@@ -262,7 +263,7 @@ static kt_status read_echo(const kt__wire_reader *r, const json_t *body) {
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only in /v1/completions");
     if (request->stream)
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported with \"stream\"");
-    request->req.prompt_logprobs = request->req.n_logprobs >= 0;
+    request->req.logprobs.prompt = request->req.logprobs.n >= 0;
     return KT_OK;
 }
 
@@ -282,8 +283,8 @@ static kt_status read_best_of(const kt__wire_reader *r, const json_t *body) {
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported with \"stream\"");
     request->n_best = n;
     request->req.n_choices = (int32_t)of;
-    request->hide_logprobs = request->req.n_logprobs < 0;
-    if (request->hide_logprobs) request->req.n_logprobs = 0;
+    request->hide_logprobs = request->req.logprobs.n < 0;
+    if (request->hide_logprobs) request->req.logprobs.n = 0;
     return KT_OK;
 }
 
@@ -368,7 +369,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__STEP(read_echo(r, body));
     KT__STEP(read_best_of(r, body));
     KT__STEP(kt__wire_read_adapters(r, body));
-    r->request->req.progress = r->request->stream &&
-                               (r->request->return_progress || r->request->timings_per_token);
+    r->request->req.events.progress = r->request->stream && (r->request->return_progress ||
+                                                             r->request->timings_per_token);
     return read_stream_options(r, body);
 }

@@ -29,12 +29,12 @@ static kt__wire_picture *next_picture(const kt__wire_reader *r) {
         if (!places || !files) return NULL;
         if (q->n_pictures) {
             memcpy(places, q->picture_places, q->n_pictures * sizeof *places);
-            memcpy(files, q->req.pictures, q->n_pictures * sizeof *files);
+            memcpy(files, q->req.prompt.pictures, q->n_pictures * sizeof *files);
         }
         q->picture_places = places;
         q->picture_files = files;
         q->cap_pictures = cap;
-        q->req.pictures = files;
+        q->req.prompt.pictures = files;
     }
     return &q->picture_places[q->n_pictures];
 }
@@ -49,7 +49,7 @@ static kt_status add_bytes(const kt__wire_reader *r, const kt__wire_place *at,
                             kt__arena_strndup(r->arena, any, strlen(any))};
     if (!p->at || !p->any_at || !p->any) return kt__wire_fail_nomem(r);
     r->request->picture_files[r->request->n_pictures++] = (kt_picture){data, n};
-    r->request->req.n_pictures = r->request->n_pictures;
+    r->request->req.prompt.n_pictures = r->request->n_pictures;
     return KT_OK;
 }
 

@@ -44,9 +44,9 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     request->n_prompts = 1;
     request->req = defaults ? *defaults : kt_request_params_default();
     request->id_slot = -1;
-    request->prefill = request->req.chat_flags & KT_CHAT_CONTINUE;
-    request->req.chat_flags &= ~(unsigned)KT_CHAT_CONTINUE;
-    request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+    request->prefill = request->req.prompt.chat_flags & KT_CHAT_CONTINUE;
+    request->req.prompt.chat_flags &= ~(unsigned)KT_CHAT_CONTINUE;
+    request->req.prompt.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
     const kt__wire_reader r = {request, &request->arena, prefix, err, eyes};
     kt_status status = read_body(&r, body);
     if (status == KT_OK) {

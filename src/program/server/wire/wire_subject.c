@@ -162,7 +162,7 @@ static kt_status read_chat_end(const kt__wire_reader *r, const kt__wire_place *a
         return kt__wire_fail_at(r, KT_E_ARG, &last_at,
                                 "two messages of the assistant's at the end: an answer that "
                                 "continues both has to say so (continue_final_message)");
-    r->request->req.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
+    r->request->req.prompt.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
     return KT_OK;
 }
 
@@ -184,8 +184,8 @@ static kt_status read_messages(const kt__wire_reader *r, const kt__wire_place *a
         status = read_message(r, &here, json_array_get(v, i), &messages[first + i]);
     }
     if (status != KT_OK) return status;
-    r->request->req.messages = messages;
-    r->request->req.n_messages = n + first;
+    r->request->req.prompt.messages = messages;
+    r->request->req.prompt.n_messages = n + first;
     return KT_OK;
 }
 
@@ -198,7 +198,7 @@ static kt_status read_shorten(const kt__wire_reader *r, const json_t *body) {
     if (word && !strcmp(word, "none")) return KT_OK;
     if (!word || strcmp(word, "oldest_turns") != 0)
         return kt__wire_fail_at(r, KT_E_ARG, &at, "expected \"oldest_turns\" or \"none\"");
-    r->request->req.shorten = KT_SHORTEN_OLDEST_TURNS;
+    r->request->req.overflow.shorten = KT_SHORTEN_OLDEST_TURNS;
     return KT_OK;
 }
 
@@ -227,17 +227,17 @@ static kt_status read_conversations(const kt__wire_reader *r, const kt__wire_pla
     kt_status status = prompts ? KT_OK : kt__wire_fail_nomem(r);
     for (size_t i = 0; i < n && status == KT_OK; i++) {
         kt__wire_place here = {.up = at, .index = i};
-        req->chat_json = NULL;
-        req->chat_json_len = 0;
+        req->prompt.chat_json = NULL;
+        req->prompt.chat_json_len = 0;
         status = read_conversation(r, &here, body, json_array_get(list, i), NULL);
         if (status == KT_OK && r->request->n_pictures)
             status = kt__wire_fail_at(r, KT_E_UNSUPPORTED, &here,
                                       "pictures go with one conversation a request");
-        prompts[i] = (kt__wire_prompt){.messages = req->messages,
-                                       .n_messages = req->n_messages,
-                                       .chat_json = req->chat_json,
-                                       .chat_json_len = req->chat_json_len,
-                                       .chat_flags = req->chat_flags};
+        prompts[i] = (kt__wire_prompt){.messages = req->prompt.messages,
+                                       .n_messages = req->prompt.n_messages,
+                                       .chat_json = req->prompt.chat_json,
+                                       .chat_json_len = req->prompt.chat_json_len,
+                                       .chat_flags = req->prompt.chat_flags};
     }
     if (status != KT_OK) return status;
     r->request->prompts = prompts;
@@ -307,16 +307,16 @@ static kt_status read_prompts(const kt__wire_reader *r, const json_t *v) {
 void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request_params *to) {
     if (!request->prompts) return;
     const kt__wire_prompt *p = &request->prompts[index];
-    to->text = p->text;
-    to->text_len = p->len;
-    to->ids = p->ids;
-    to->n_ids = p->n_ids;
-    to->messages = p->messages;
-    to->n_messages = p->n_messages;
-    to->chat_json = p->chat_json;
-    to->chat_json_len = p->chat_json_len;
-    if (p->messages || p->chat_json) to->chat_flags = p->chat_flags;
-    to->pair_from = p->pair_from;
+    to->prompt.text = p->text;
+    to->prompt.text_len = p->len;
+    to->prompt.ids = p->ids;
+    to->prompt.n_ids = p->n_ids;
+    to->prompt.messages = p->messages;
+    to->prompt.n_messages = p->n_messages;
+    to->prompt.chat_json = p->chat_json;
+    to->prompt.chat_json_len = p->chat_json_len;
+    if (p->messages || p->chat_json) to->prompt.chat_flags = p->chat_flags;
+    to->prompt.pair_from = p->pair_from;
 }
 
 /* What is after a gap that the answer fills in. */
@@ -332,8 +332,8 @@ static kt_status read_suffix(const kt__wire_reader *r, const json_t *body) {
     if (form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM || !r->request->prompts ||
         !r->request->prompts[0].text)
         return kt__wire_fail_at(r, KT_E_ARG, &at, "goes with a \"prompt\" that is a text");
-    r->request->req.fim_suffix = text;
-    r->request->req.fim_suffix_len = len;
+    r->request->req.prompt.fim_suffix = text;
+    r->request->req.prompt.fim_suffix_len = len;
     return KT_OK;
 }
 
@@ -354,7 +354,7 @@ static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body
     if (messages) {
         kt_status status = read_shorten(r, body);
         if (status != KT_OK) return status;
-        r->request->req.split = true;
+        r->request->req.parts.split = true;
         if (json_is_array(json_array_get(messages, 0)))
             return read_conversations(r, &messages_at, body, messages);
         return read_conversation(r, &messages_at, body, messages,
@@ -362,7 +362,7 @@ static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body
     }
     if (prompt && !chat) return read_prompts(r, prompt);
     if (form == KT__WIRE_TEXT) { /* as empty as "" */
-        r->request->req.text = "";
+        r->request->req.prompt.text = "";
         return KT_OK;
     }
     return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
