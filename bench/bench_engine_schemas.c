@@ -109,7 +109,7 @@ static bool count_forced(bench *b, kt__grammar *g, const char *text, size_t len)
     int32_t *ids = tokens_of(b, text, len, &n);
     kt__grammar_start(g, &s);
     for (; i < n && fits; i++) {
-        size_t bytes, m = kt__grammar_forced(g, &s, forced, sizeof forced);
+        size_t bytes, m = kt__grammar_expected(g, &s, forced, sizeof forced);
         const char *spelled = kt__gvocab_token(b->vocab, ids[i], &bytes);
         n_forced += bytes > 0 && bytes <= m && !memcmp(spelled, forced, bytes);
         fits = kt__grammar_feed(g, &s, spelled, &bytes);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *text = zero ? (const char *)zero + 1 : "";
     bool first = kt__grammar_feed(g, &a, text, &n), second = kt__grammar_feed(g, &b, text, &twice);
     if (kt__grammar_status(g) == KT_OK && (first != second || n != twice)) abort();
-    if (first && kt__grammar_forced(g, &a, forced, sizeof forced) > 0 && kt__grammar_ended(g, &a))
+    if (first && kt__grammar_expected(g, &a, forced, sizeof forced) > 0 && kt__grammar_ended(g, &a))
         abort();
     kt__grammar_free(g);
     return 0;

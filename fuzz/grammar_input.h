@@ -17,7 +17,7 @@ static void feed_grammar(kt__grammar_kind kind, const uint8_t *data, size_t size
     if (kt__grammar_create(&source, &g, NULL, NULL) != KT_OK) return;
     kt__grammar_start(g, &s);
     if (kt__grammar_feed(g, &s, zero ? (const char *)zero + 1 : "", &n))
-        (void)kt__grammar_forced(g, &s, forced, sizeof forced);
+        (void)kt__grammar_expected(g, &s, forced, sizeof forced);
     kt__grammar_free(g);
 }
 

@@ -276,13 +276,42 @@ static void test_impossible_member_is_left_out(void **state) {
     kt__grammar_free(g);
 }
 
+/* What is expected has the blanks that the text began with. */
+static void test_expected(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"{\"a\": 1,", " \"b\":"},
+        {"{\"a\": 1, \"b\": \"x\"", ", \"c\": "},
+        {"{\n  \"a\": 1,", "\n  \"b\":"},
+        {"{\n  \"a\": 1, ", "\"b\":"},
+        {"{\n\t\"a\": 1,\n\t\"b\": null,", "\n\t\"c\": "},
+        {"{\n  \"a\": 1,\n  \"b\": \"x\",\n  \"c\": 4.5", ""},
+    };
+    kt__grammar *g = written(
+        "{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":[\"string\",\"null\"]},"
+        "\"c\":{\"type\":\"number\"}},\"required\":[\"a\",\"b\",\"c\"],"
+        "\"additionalProperties\":false,\"type\":\"object\"}",
+        KT__LAYOUT_USUAL, true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[64];
+        kt__gstate s;
+        size_t n = strlen(cases[i].text);
+        kt__grammar_start(g, &s);
+        bool fits = kt__grammar_feed(g, &s, cases[i].text, &n);
+        size_t len = fits ? kt__grammar_expected(g, &s, out, sizeof out) : 0;
+        if (len != strlen(cases[i].expected) || memcmp(out, cases[i].expected, len) != 0)
+            fail_msg("%s: expected %.*s", cases[i].text, (int)len, out);
+    }
+    kt__grammar_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_walks),
-        cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_impossible),
-        cmocka_unit_test(test_impossible_member_is_left_out),
+        cmocka_unit_test(test_expected),   cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_walks),      cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_impossible), cmocka_unit_test(test_impossible_member_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void test_no_dead_end(void **state) {
     kt__grammar_start(g, &s);
     n = 2;
     assert_true(kt__grammar_feed(g, &s, "{\"", &n));
-    assert_int_equal(kt__grammar_forced(g, &s, out, sizeof out), 2);
+    assert_int_equal(kt__grammar_expected(g, &s, out, sizeof out), 2);
     assert_memory_equal(out, "k\"", 2);
     kt__grammar_free(g);
 }

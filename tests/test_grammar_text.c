@@ -78,7 +78,7 @@ static void test_choice(void **state) {
     assert_false(fits(g, "yest") || fits(g, "") || fits(g, "nob"));
     kt__grammar_start(g, &s);
     assert_true(kt__grammar_feed(g, &s, "y", &n));
-    assert_int_equal(kt__grammar_forced(g, &s, out, sizeof out), 2);
+    assert_int_equal(kt__grammar_expected(g, &s, out, sizeof out), 2);
     assert_memory_equal(out, "es", 2);
     kt__grammar_free(g);
 }

@@ -299,15 +299,26 @@ bool kt__grammar_ended(kt__grammar *g, const kt__gstate *s) {
     return is_text && g->n_after == 0 && next_bytes(g, s, &only) == 0;
 }
 
-size_t kt__grammar_forced(kt__grammar *g, const kt__gstate *state, char *out, size_t cap) {
+/* Whether a space is a token of its own here: most vocabularies have it in one with what follows, but for digits. */
+static bool number_follows(kt__grammar *g, const kt__gstate *s) {
+    for (const char *b = "\"{[tfn"; *b; b++) {
+        kt__gstate next = *s;
+        if (kt__gstate_step(g, &next, (uint8_t)*b)) return false;
+    }
+    return true;
+}
+
+size_t kt__grammar_expected(kt__grammar *g, const kt__gstate *state, char *out, size_t cap) {
     kt__gstate s = *state;
-    size_t n = 0;
+    size_t n = 0, n_sure = 0; /* without a space that what follows may be in one token with */
     g->t.pool.steps = FEED_STEPS;
     while (n < cap && !kt__grammar_accepts(g, &s)) {
-        uint8_t only;
-        if (next_bytes(g, &s, &only) != 1) break;
-        if (!kt__gstate_step(g, &s, only)) break;
-        out[n++] = (char)only;
+        uint8_t next;
+        bool only = next_bytes(g, &s, &next) == 1;
+        if (!only) next = kt__layout_usual(g, &s);
+        if ((!only && !next) || !kt__gstate_step(g, &s, next)) break;
+        out[n++] = (char)next;
+        if (only || next != ' ' || number_follows(g, &s)) n_sure = n;
     }
-    return n;
+    return n_sure;
 }

@@ -71,9 +71,10 @@ bool kt__grammar_in_value(const kt__gstate *state);
 bool kt__grammar_feed(kt__grammar *grammar, kt__gstate *state, const char *bytes, size_t *n);
 bool kt__grammar_accepts(kt__grammar *grammar, const kt__gstate *state); /* the text may end */
 bool kt__grammar_ended(kt__grammar *grammar, const kt__gstate *state);   /* nothing may follow */
-/* The bytes that every continuation begins with, as far as they fit out[cap]; characters of a
- * string are taken to mean themselves. */
-size_t kt__grammar_forced(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap);
+/* The bytes that most likely come next, as far as they fit out[cap]: those that every continuation
+ * begins with, and between them blanks as the text's own layout has them; characters of a string are
+ * taken to mean themselves. */
+size_t kt__grammar_expected(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap);
 /* Bytes after which the text may end: not always the fewest, but nothing that can be left out is
  * begun. False: none were found that fit out[cap]. */
 bool kt__grammar_finish(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap,

@@ -104,6 +104,8 @@ bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 typedef bool kt__layout_fn(kt__grammar *g, const kt__gstate *s);
 bool kt__layout_blank(kt__grammar *g, kt__gstate *s, uint8_t byte, kt__layout_fn *part);
 bool kt__layout_part(kt__grammar *g, kt__gstate *s, uint8_t byte);
+/* The blank that most likely comes where others may; 0: none is more likely. */
+uint8_t kt__layout_usual(const kt__grammar *g, const kt__gstate *s);
 bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of what is around the body. */
 bool kt__around_step(kt__grammar *g, kt__gstate *s, uint8_t byte);

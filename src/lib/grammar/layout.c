@@ -118,6 +118,16 @@ static bool any_blank(kt__gstate *s, uint8_t b) {
     return s->blanks >= LINE && b != '\n' && b != '\r' && s->blanks++ < LINE + KT__GRAMMAR_BLANKS;
 }
 
+/* After a comma or a colon a space, or a line's end where the container's first part has a line of its own: what a text
+ * that has begun so has next. */
+uint8_t kt__layout_usual(const kt__grammar *g, const kt__gstate *s) {
+    bool part = s->mode == KT__M_KEY || s->mode == KT__M_VALUE;
+    if (g->layout == KT__LAYOUT_NONE || !part || !s->frame || s->blanks > 0) return 0;
+    uint32_t meta = meta_of(g, s);
+    bool item = s->mode == KT__M_KEY || meta & KT__FM_ARRAY;
+    return g->layout == KT__LAYOUT_USUAL && item && meta & KT__FM_LINES ? '\n' : ' ';
+}
+
 bool kt__layout_blank(kt__grammar *g, kt__gstate *s, uint8_t b, kt__layout_fn *part) {
     switch (g->layout) {
     case KT__LAYOUT_USUAL: return usual_blank(g, s, b, part);

@@ -228,6 +228,24 @@ static void keep_key(kt__choice *c, const kt__row *row) {
     if (c->n_kept < c->cap_kept) memcpy(c->kept + c->n_kept++ * d, c->key, d);
 }
 
+/* Proposes the tokens of what the constraint most likely has next: as the model's own vocabulary cuts that text, since
+ * models write the tokens that they were trained on; the longest ones where it puts a blank before every text. */
+static void propose_expected(kt__choice *c) {
+    kt__held *held = c->answer.held;
+    kt__proposals *p = &c->proposals;
+    char text[KT__FORCED_MAX * 8];
+    size_t n = 0, len = kt__held_expected(held, text, sizeof text);
+    p->n_forced = 0;
+    if (len == 0) return;
+    kt_status status = kt_tokenize(c->work.engine->model, text, len, 0, p->forced, KT__FORCED_MAX,
+                                   &n, NULL);
+    if (n > KT__FORCED_MAX) n = KT__FORCED_MAX;
+    bool cut = status == KT_OK || status == KT_E_LIMIT;
+    if (!cut || !kt__held_spells(held, p->forced, n, text, len))
+        n = kt__held_cut(held, text, len, p->forced, KT__FORCED_MAX);
+    p->n_forced = (int)n;
+}
+
 static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t *id) {
     kt__work *w = &c->work;
     kt__task *task = &w->task;
@@ -245,9 +263,7 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
     uint64_t n_before = (uint64_t)n_pos + (uint64_t)w->n_dropped;
     kt_status status = kt__answer_sample(&c->answer, logits, n_before, id, &err);
     if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
-    if (c->answer.held)
-        c->proposals.n_forced = (int)kt__held_forced_tokens(c->answer.held, c->proposals.forced,
-                                                            KT__FORCED_MAX);
+    if (c->answer.held) propose_expected(c);
     if (status == KT_OK) {
         if (change.id == *id) note_recited(c, change.source);
         append_token(c, *id, logits, n_pos);

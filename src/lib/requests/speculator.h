@@ -1,4 +1,4 @@
-/* Proposals for answers: what a constraint forces, else from their own tokens, else from the draft
+/* Proposals for answers: what a constraint most likely has next, else from their own tokens, else from the draft
  * model or the model's own block, as many as pay.
  *
  * Owns: what speculation has measured on an engine (the cost of steps by their rows, how proposals
@@ -25,7 +25,7 @@ typedef struct kt__proposals {
     kt__spec_state spec;
     int32_t ids[KT__DRAFTS_MAX];
     int n, match; /* their number; by n-grams: the match, else 0 */
-    /* what a constraint leaves no choice about; set before a step by the answer's owner */
+    /* what a constraint most likely has next; set before a step by the answer's owner */
     int32_t forced[KT__FORCED_MAX];
     int n_forced;
     int32_t n_tok;   /* tokens that were known when they were made */

@@ -8,10 +8,7 @@
 #include "grammar/grammar.h"
 #include "grammar/mask.h"
 
-enum {
-    MAX_FORCED = 256, /* bytes */
-    MAX_FINISH = 4096
-};
+enum { MAX_FINISH = 4096 };
 
 /* Where a text is. */
 typedef struct standing {
@@ -255,7 +252,7 @@ kt_status kt__held_mask(kt__held *h, const float *logits, float *masked, kt_erro
     return status;
 }
 
-/* ---- what must follow ---- */
+/* ---- what most likely follows ---- */
 
 static size_t common_length(const char *a, size_t n, const char *b, size_t m) {
     size_t i = 0;
@@ -263,7 +260,7 @@ static size_t common_length(const char *a, size_t n, const char *b, size_t m) {
     return i;
 }
 
-size_t kt__held_forced(kt__held *h, char *out, size_t cap) {
+size_t kt__held_expected(kt__held *h, char *out, size_t cap) {
     kt__constraint *c = h->c;
     char other[256];
     size_t n = 0;
@@ -272,7 +269,7 @@ size_t kt__held_forced(kt__held *h, char *out, size_t cap) {
     if (cap > sizeof other) cap = sizeof other;
     for (uint32_t i = 0; i < c->n_forms && (first || n > 0); i++) {
         if (!h->now.live[i]) continue;
-        size_t m = kt__grammar_forced(c->forms[i], &h->now.forms[i], first ? out : other, cap);
+        size_t m = kt__grammar_expected(c->forms[i], &h->now.forms[i], first ? out : other, cap);
         n = first ? m : common_length(out, n, other, m);
         first = false;
     }
@@ -280,11 +277,19 @@ size_t kt__held_forced(kt__held *h, char *out, size_t cap) {
     return control ? (size_t)(control - out) : n;
 }
 
-size_t kt__held_forced_tokens(kt__held *h, int32_t *ids, size_t cap) {
-    char text[MAX_FORCED];
-    size_t n_bytes, len = kt__held_forced(h, text, sizeof text);
-    size_t n = kt__held_vocab_cut(h->c->vocab, text, len, ids, cap, &n_bytes);
+size_t kt__held_cut(const kt__held *h, const char *text, size_t len, int32_t *ids, size_t cap) {
+    size_t n_bytes, n = kt__held_vocab_cut(h->c->vocab, text, len, ids, cap, &n_bytes);
     return n == SIZE_MAX ? 0 : n < cap ? n : cap;
+}
+
+bool kt__held_spells(const kt__held *h, const int32_t *ids, size_t n, const char *text,
+                     size_t len) {
+    size_t at = 0, one;
+    for (size_t i = 0; i < n; i++, at += one) {
+        const char *bytes = kt__gvocab_token(h->c->vocab->tokens, ids[i], &one);
+        if (one == 0 || one > len - at || memcmp(bytes, text + at, one) != 0) return false;
+    }
+    return true;
 }
 
 /* ---- a way to the end ---- */

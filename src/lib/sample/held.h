@@ -99,10 +99,14 @@ void kt__held_push(kt__held *held, int32_t id);
 void kt__held_begin_value(kt__held *held, uint32_t n, bool later, uint32_t indent, const char *text,
                           size_t len);
 bool kt__held_over(const kt__held *held); /* nothing may follow */
-/* The bytes that must follow, as far as they fit out[cap] and are no control token's. */
-size_t kt__held_forced(kt__held *held, char *out, size_t cap);
-/* Tokens of these bytes, at most cap. */
-size_t kt__held_forced_tokens(kt__held *held, int32_t *ids, size_t cap);
+/* The bytes that most likely follow (kt__grammar_expected), as far as they fit out[cap] and are no control
+ * token's. */
+size_t kt__held_expected(kt__held *held, char *out, size_t cap);
+/* Its longest tokens, one after the other, at most cap. */
+size_t kt__held_cut(const kt__held *held, const char *text, size_t len, int32_t *ids, size_t cap);
+/* Whether the tokens' bytes are what text[len] begins with. */
+bool kt__held_spells(const kt__held *held, const int32_t *ids, size_t n, const char *text,
+                     size_t len);
 /* Tokens after which the answer may end, if `id` comes first (-1: from here): their number, and the
  * first cap in ids. SIZE_MAX: none were found. */
 size_t kt__held_finish(kt__held *held, int32_t id, int32_t *ids, size_t cap);
