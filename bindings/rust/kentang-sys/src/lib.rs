@@ -79,6 +79,54 @@ structures! {
     }
     kt_message { role: *const c_char, content: *const c_char, }
     kt_adapter_use { adapter: *mut kt_adapter, scale: f32, }
+    kt_form {
+        kind: c_int, text: *const c_char, len: usize, choices: *const *const c_char, n_choices: usize, blanks: bool,
+        any_order: bool, before: *const c_char, after: *const c_char,
+    }
+    kt_constraint {
+        forms: *const kt_form, n_forms: usize, triggers: *const *const c_char, n_triggers: usize, repeat: bool,
+        finish_within: bool, compact: bool,
+    }
+    kt_prompt {
+        ids: *const i32, n_ids: usize, pair_from: i32, text: *const c_char, text_len: usize, text_flags: c_uint,
+        fim_suffix: *const c_char, fim_suffix_len: usize, messages: *const kt_message, n_messages: usize,
+        chat_json: *const c_char, chat_json_len: usize, chat_flags: c_uint, template_vars: *const c_char,
+        pictures: *const c_void, n_pictures: usize,
+    }
+    kt_call_params { tools: *const c_char, choice: *const c_char, one: bool, native: bool, }
+    kt_part_params { split: bool, on_part: *const c_void, reasoning_budget: i32, }
+    kt_correction_params { recall: *mut kt_recall, bank: *mut kt_bank, note_tokens: i32, recited: u64, keep: bool, }
+    kt_logprob_params { n: i32, post_sampling: bool, prompt: bool, }
+    kt_embedding_params { pooling: c_int, normalize: bool, keys: *mut i8, keys_first: usize, }
+    kt_service_params { priority: i32, deadline_ms: i64, client: *const c_char, cache_scope: *const c_char, no_cache: bool, }
+    kt_overflow_params { shorten: c_int, shift: bool, n_keep: i32, }
+    kt_event_params { on_event: *const c_void, on_ready: *const c_void, user: *mut c_void, progress: bool, }
+    kt_request_params {
+        prompt: kt_prompt, seq: *mut kt_seq, seq_append: bool, n_choices: i32, gen: kt_gen_params,
+        constraint: kt_constraint, calls: kt_call_params, parts: kt_part_params, adapters: *const kt_adapter_use,
+        n_adapters: usize, corrections: kt_correction_params, logprobs: kt_logprob_params,
+        embedding: kt_embedding_params, service: kt_service_params, overflow: kt_overflow_params, events: kt_event_params,
+    }
+    kt_event {
+        kind: c_int, req: *mut kt_request, user: *mut c_void, choice: i32, last: bool, t_us: i64, id: i32,
+        text: *const c_char, len: usize, parts: *const c_void, n_parts: usize, logprob: f32, top: *const c_void,
+        n_top: usize, finish: c_int, report: *const kt_request_report, error: *const kt_error, prompt: *const c_void,
+        n_prompt: usize, n_cached: usize, n_computed: usize, prefill_us: i64, embedding: *const f32, n_embedding: usize,
+    }
+    kt_kept {
+        prompt: *const i32, n_prompt: usize, answer: *const i32, n_answer: usize, keys: *const i8, n_keys: usize,
+        n_recalled: i32, question: *const c_char, n_question: usize,
+    }
+    kt_recall_params { n_max: i32, cos_from: f32, cos_full: f32, }
+    kt_learner_params {
+        dir: *const c_char, max_entries: u64, max_bytes: u64, quality_threshold: f32, recall: kt_recall_params,
+        read_only: bool,
+    }
+    kt_feedback_params {
+        kept: *const kt_kept, about: *const c_char, score: f32, correction: *const c_char, n_correction: usize,
+    }
+    kt_feedback_result { id: u64, version: i64, n_pairs: i32, keys_us: i64, update_us: i64, }
+    kt_learned { version: i64, recall: *mut kt_recall, adapter: *mut kt_adapter, bank: *mut kt_bank, }
 }
 
 macro_rules! opaque {
@@ -87,7 +135,7 @@ macro_rules! opaque {
         pub struct $name { _private: [u8; 0] })*
     };
 }
-opaque!(kt_ctx kt_model kt_engine kt_seq kt_sampler kt_adapter);
+opaque!(kt_ctx kt_model kt_engine kt_seq kt_sampler kt_adapter kt_request kt_recall kt_bank kt_learner);
 
 pub type kt_status = c_int;
 pub const KT_OK: kt_status = 0;
@@ -95,8 +143,9 @@ pub const KT_E_LIMIT: kt_status = 6;
 pub const KT_TOK_ADD_SPECIAL: c_uint = 1;
 pub const KT_TOK_PARSE_SPECIAL: c_uint = 2;
 pub const KT_SEED_RANDOM: u64 = u64::MAX;
-
-pub type kt_text_fn = extern "C" fn(*mut c_void, *const c_char, usize, i32) -> bool;
+pub const KT_VERSION_SERVED: i64 = -1;
+pub const KT_EVENT_TOKEN: c_int = 1;
+pub const KT_EVENT_FINISHED: c_int = 2;
 
 extern "C" {
     pub fn kt_version() -> *const c_char;
@@ -147,15 +196,25 @@ extern "C" {
     pub fn kt_seq_eval(seq: *mut kt_seq, ids: *const i32, n: usize, err: *mut kt_error) -> kt_status;
     pub fn kt_seq_logits(seq: *const kt_seq) -> *const f32;
     pub fn kt_sampling_default() -> kt_sampling;
-    pub fn kt_gen_params_default() -> kt_gen_params;
-    pub fn kt_generate(
-        seq: *mut kt_seq, ids: *const i32, n: usize, params: *const kt_gen_params, on_text: Option<kt_text_fn>,
-        user: *mut c_void, report: *mut kt_request_report, err: *mut kt_error,
+    pub fn kt_request_params_default() -> kt_request_params;
+    pub fn kt_engine_submit(
+        engine: *mut kt_engine, request: *const kt_request_params, out: *mut *mut kt_request, err: *mut kt_error,
     ) -> kt_status;
-    pub fn kt_chat(
-        seq: *mut kt_seq, messages: *const kt_message, n: usize, params: *const kt_gen_params,
-        on_text: Option<kt_text_fn>, user: *mut c_void, report: *mut kt_request_report, err: *mut kt_error,
+    pub fn kt_request_next_event(req: *mut kt_request, out: *mut kt_event, timeout_ms: i64) -> bool;
+    pub fn kt_request_cancel(req: *mut kt_request);
+    pub fn kt_request_close(req: *mut kt_request);
+    pub fn kt_request_get_kept(req: *const kt_request, choice: i32, out: *mut kt_kept) -> bool;
+    pub fn kt_learner_open(
+        engine: *mut kt_engine, params: *const kt_learner_params, out: *mut *mut kt_learner, err: *mut kt_error,
     ) -> kt_status;
+    pub fn kt_learner_close(learner: *mut kt_learner);
+    pub fn kt_learner_get(learner: *mut kt_learner, version: i64, out: *mut kt_learned, err: *mut kt_error) -> kt_status;
+    pub fn kt_learned_close(learned: *mut kt_learned);
+    pub fn kt_learned_adapter(learned: *const kt_learned, request: *const kt_request_params) -> *mut kt_adapter;
+    pub fn kt_feedback(
+        learner: *mut kt_learner, params: *const kt_feedback_params, out: *mut kt_feedback_result, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_learner_forget(learner: *mut kt_learner, id: u64, err: *mut kt_error) -> kt_status;
     pub fn kt_embed(
         engine: *mut kt_engine, ids: *const i32, n: usize, pooling: c_int, normalize: bool, out: *mut f32,
         err: *mut kt_error,

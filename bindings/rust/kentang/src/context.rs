@@ -1,12 +1,10 @@
 //! A conversation: tokens and what was computed of them, token by token or a whole answer at once.
-use crate::error::{call, refused, text_of, Result};
+use crate::error::{call, error_of, refused, text_of, Result};
+use crate::learner::Kept;
 use crate::params::{c_string, GenParams, Message, SamplingParams};
 use crate::{Adapter, Engine, Model, Token};
 use kentang_sys as sys;
-use std::any::Any;
-use std::os::raw::{c_char, c_void};
 use std::path::Path;
-use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 struct Sampler {
     handle: *mut sys::kt_sampler,
@@ -51,27 +49,17 @@ pub struct Report {
     pub n_generated: i32,
     pub prefill_us: i64,
     pub decode_us: i64,
+    /// Where the answer was made with a learner: what [`Learner::correct`] needs.
+    pub(crate) kept: Option<Kept>,
 }
 
-/// What a callback of C gets to see.
-struct Hearer<'a> {
-    text: String,
-    on_text: &'a mut dyn FnMut(&str) -> bool,
-    panic: Option<Box<dyn Any + Send>>,
-}
+/// An answer that is computed; closed when it goes.
+struct Request(*mut sys::kt_request);
 
-extern "C" fn hear(user: *mut c_void, text: *const c_char, len: usize, _: i32) -> bool {
-    let hearer = unsafe { &mut *user.cast::<Hearer>() };
-    let bytes = if len == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) } };
-    let heard = catch_unwind(AssertUnwindSafe(|| {
-        let piece = String::from_utf8_lossy(bytes);
-        hearer.text.push_str(&piece);
-        (hearer.on_text)(&piece)
-    }));
-    heard.unwrap_or_else(|panic| {
-        hearer.panic = Some(panic);
-        false
-    })
+impl Drop for Request {
+    fn drop(&mut self) {
+        unsafe { sys::kt_request_close(self.0) }
+    }
 }
 
 impl Context {
@@ -135,7 +123,7 @@ impl Context {
         }
         let (model, n_ctx) = (self.model().0.handle, self.engine.0.n_ctx);
         let mut handle = std::ptr::null_mut();
-        params.with_sys(|plain| call(|err| unsafe { sys::kt_sampler_open(model, plain, n_ctx, &mut handle, err) }))?;
+        params.with_sys(|plain| call(|err| unsafe { sys::kt_sampler_open(model, plain, n_ctx, &mut handle, err) }))??;
         let sampler = Sampler { handle, params: params.clone() };
         accept(handle, self.tokens())?;
         self.sampler = Some(sampler);
@@ -232,9 +220,9 @@ impl Context {
             .collect::<Result<Vec<_>>>()?;
         let plain: Vec<_> =
             texts.iter().map(|(r, c)| sys::kt_message { role: r.as_ptr(), content: c.as_ptr() }).collect();
-        let seq = self.handle;
-        self.run(params, &mut on_text, |gen, user, report, err| unsafe {
-            sys::kt_chat(seq, plain.as_ptr(), plain.len(), gen, Some(hear), user, report, err)
+        self.run(params, &mut on_text, |request| {
+            request.prompt.messages = plain.as_ptr();
+            request.prompt.n_messages = plain.len();
         })
     }
 
@@ -245,9 +233,10 @@ impl Context {
         params: &GenParams,
         mut on_text: impl FnMut(&str) -> bool,
     ) -> Result<Report> {
-        let seq = self.handle;
-        self.run(params, &mut on_text, |gen, user, report, err| unsafe {
-            sys::kt_generate(seq, prompt.as_ptr(), prompt.len(), gen, Some(hear), user, report, err)
+        self.run(params, &mut on_text, |request| {
+            request.prompt.ids = prompt.as_ptr();
+            request.prompt.n_ids = prompt.len();
+            request.seq_append = true;
         })
     }
 
@@ -255,25 +244,23 @@ impl Context {
         &mut self,
         params: &GenParams,
         on_text: &mut dyn FnMut(&str) -> bool,
-        f: impl FnOnce(
-            *const sys::kt_gen_params,
-            *mut c_void,
-            *mut sys::kt_request_report,
-            *mut sys::kt_error,
-        ) -> sys::kt_status,
+        fill: impl FnOnce(&mut sys::kt_request_params),
     ) -> Result<Report> {
         self.sampler = None;
         self.pending.clear();
-        let mut hearer = Hearer { text: String::new(), on_text, panic: None };
-        let mut report: sys::kt_request_report = unsafe { std::mem::zeroed() };
-        let user = (&mut hearer as *mut Hearer).cast();
-        let result = params.with_sys(|gen| call(|err| f(gen, user, &mut report, err)))?;
-        if let Some(panic) = hearer.panic {
-            resume_unwind(panic);
-        }
-        result?;
+        let (engine, seq) = (self.engine.0.handle, self.handle);
+        let request = params.with_sys(|mut plain| {
+            plain.seq = seq;
+            fill(&mut plain);
+            let _learned = params.learner.as_ref().map(|learner| learner.fill(&mut plain)).transpose()?;
+            let mut handle = std::ptr::null_mut();
+            call(|err| unsafe { sys::kt_engine_submit(engine, &plain, &mut handle, err) })?;
+            Ok(Request(handle))
+        })??;
+        let mut text = String::new();
+        let report = listen(&request, &mut text, on_text)?;
         Ok(Report {
-            text: hearer.text,
+            text,
             finish: text_of(unsafe { sys::kt_finish_name(report.finish) }),
             seed: report.seed,
             n_prompt: report.n_prompt,
@@ -281,8 +268,35 @@ impl Context {
             n_generated: report.n_generated,
             prefill_us: report.prefill_us,
             decode_us: report.decode_us,
+            kept: params.learner.as_ref().and_then(|_| Kept::of(request.0, self.model().d_model())),
         })
     }
+}
+
+/// Until the answer is over; on_text may end it.
+fn listen(
+    request: &Request,
+    text: &mut String,
+    on_text: &mut dyn FnMut(&str) -> bool,
+) -> Result<sys::kt_request_report> {
+    let mut event = std::mem::MaybeUninit::<sys::kt_event>::uninit();
+    while unsafe { sys::kt_request_next_event(request.0, event.as_mut_ptr(), -1) } {
+        let event = unsafe { event.assume_init_ref() };
+        if event.kind == sys::KT_EVENT_TOKEN && event.len > 0 {
+            let bytes = unsafe { std::slice::from_raw_parts(event.text.cast::<u8>(), event.len) };
+            let piece = String::from_utf8_lossy(bytes);
+            text.push_str(&piece);
+            if !on_text(&piece) {
+                unsafe { sys::kt_request_cancel(request.0) }
+            }
+        } else if event.kind == sys::KT_EVENT_FINISHED {
+            return match unsafe { event.error.as_ref() } {
+                Some(err) => Err(error_of(err.code, err)),
+                None => Ok(unsafe { *event.report }),
+            };
+        }
+    }
+    Err(refused("the answer ended without a word: its engine was stopped".into()))
 }
 
 fn accept(sampler: *mut sys::kt_sampler, tokens: &[Token]) -> Result<()> {

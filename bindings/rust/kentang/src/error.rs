@@ -41,7 +41,7 @@ pub(crate) fn refused(message: String) -> Error {
     Error { code: "KT_E_ARG".into(), message, place: String::new(), retry_ms: 0 }
 }
 
-fn error_of(status: sys::kt_status, err: &sys::kt_error) -> Error {
+pub(crate) fn error_of(status: sys::kt_status, err: &sys::kt_error) -> Error {
     Error {
         code: text_of(unsafe { sys::kt_status_name(status) }),
         message: text_of(err.message.as_ptr()),

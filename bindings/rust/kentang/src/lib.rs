@@ -23,11 +23,13 @@
 
 mod context;
 mod error;
+mod learner;
 mod params;
 
 pub use context::{Context, Report};
 pub use error::{Error, Result};
-pub use params::{ContextParams, GenParams, KvType, Message, ModelParams, Pooling, RopeScaling, SamplingParams};
+pub use learner::Learner;
+pub use params::{Constraint, ContextParams, DraftFrom, Form, GenParams, KvType, Message, ModelParams, Pooling, RopeScaling, SamplingParams};
 
 use error::{call, text_of};
 use kentang_sys as sys;
@@ -223,6 +225,11 @@ impl Engine {
 
     pub fn model(&self) -> &Model {
         &self.0.model
+    }
+
+    /// What is learned from feedback, kept in a folder, which is made; one process at a time learns there.
+    pub fn learner(&self, dir: impl AsRef<Path>) -> Result<Learner> {
+        Learner::open(self.clone(), dir.as_ref())
     }
 
     /// Of length 1.

@@ -1,5 +1,6 @@
 //! On the embedded model, against what `kentang` itself answers (KENTANG_QUESTION ... from tests/bindings/run.sh).
-use kentang::{ContextParams, Engine, GenParams, KvType, Message, Model, ModelParams, Pooling, SamplingParams, Token};
+use kentang::{Constraint, ContextParams, DraftFrom, Engine, Form, GenParams, KvType, Message, Model, ModelParams, Pooling};
+use kentang::{SamplingParams, Token};
 
 fn var(name: &str) -> String {
     std::env::var(format!("KENTANG_{name}")).unwrap_or_else(|_| panic!("KENTANG_{name} is not set"))
@@ -129,4 +130,73 @@ fn keys_and_values_in_8_bits_and_a_draft_model() {
     assert!(model.adapter("/nowhere/at/all").is_err());
     let missing = ModelParams { blas: true, blas_library: Some("no-such-blas".into()), ..Default::default() };
     assert!(Model::demo(&missing).is_err());
+}
+
+#[test]
+fn answers_are_held_to_their_forms() {
+    let mut ctx = engine().context().unwrap();
+    let mut ask = |constraint: Constraint| {
+        ctx.truncate(0).unwrap();
+        let params = GenParams { constraint, n_predict: Some(60), ..greedy() };
+        ctx.chat(&[Message::new("user", "Who are you?")], &params, |_| true)
+    };
+    let number = r#"{"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]}"#;
+    let held = Constraint { compact: true, finish_within: true, ..Form::Schema(number.into()).into() };
+    let text = ask(held).unwrap().text;
+    let digits = text.strip_prefix("{\"n\":").and_then(|rest| rest.strip_suffix('}'));
+    assert!(digits.map_or(false, |d| d.parse::<i64>().map_or(false, |n| n <= 9)), "{text}");
+    let choices = vec!["yes".to_string(), "no".to_string()];
+    let text = ask(Form::Choice(choices.clone()).into()).unwrap().text;
+    assert!(choices.contains(&text), "{text}");
+    let text = ask(Form::Regex("[ab]{3}".into()).into()).unwrap().text;
+    assert!(text.len() == 3 && text.chars().all(|c| c == 'a' || c == 'b'), "{text}");
+    let text = ask(Form::Grammar("root ::= \"x\" \"y\"?".into()).into()).unwrap().text;
+    assert!(text == "x" || text == "xy", "{text}");
+    assert_eq!(ask(Form::Schema("{".into()).into()).unwrap_err().code, "KT_E_FORMAT");
+    assert!(ask(Constraint { triggers: vec!["<never>".into()], ..Form::Json.into() }).unwrap().n_generated > 0);
+}
+
+#[test]
+fn a_correction_holds_from_the_next_answer_on() {
+    let engine = engine();
+    let dir = std::env::temp_dir().join(format!("kentang-rust-{}.learned", std::process::id()));
+    let question = [Message::new("user", &var("QUESTION"))];
+    let learner = engine.learner(&dir).unwrap();
+    let params = GenParams { learner: Some(learner.clone()), n_predict: Some(40), ..greedy() };
+    let mut ctx = engine.context().unwrap();
+    let before = ctx.chat(&question, &params, |_| true).unwrap();
+    let right = "Only by taking a bus.";
+    assert_ne!(before.text, right);
+    let id = learner.correct(&before, right).unwrap();
+    let mut second = engine.context().unwrap();
+    assert_eq!(second.chat(&question, &params, |_| true).unwrap().text, right);
+    let without = GenParams { learner: None, ..params.clone() };
+    let plain = engine.context().unwrap().chat(&question, &without, |_| true).unwrap();
+    assert_eq!(plain.text, before.text);
+    assert_eq!(learner.rate(&plain, 1.0).unwrap_err().code, "KT_E_ARG"); // made without it
+    learner.forget(id).unwrap();
+    assert_eq!(engine.context().unwrap().chat(&question, &params, |_| true).unwrap().text, before.text);
+    assert_eq!(learner.forget(id).unwrap_err().code, "KT_E_ARG");
+    drop((params, learner, ctx, second));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn every_parameter_reaches_the_library() {
+    let sampling = SamplingParams { chain: Some("no_such_step".into()), ..Default::default() };
+    let mut ctx = engine().context().unwrap();
+    ctx.eval_prompt("Hello").unwrap();
+    assert!(ctx.sample_token(&sampling).unwrap_err().message.contains("no_such_step"));
+    let sampling = SamplingParams { xtc_threshold: 7.0, ..Default::default() };
+    assert!(ctx.sample_token(&sampling).unwrap_err().message.contains("xtc_threshold"));
+    let sampling = SamplingParams { mt19937: true, seed: Some(1), min_keep: 2, ..Default::default() };
+    assert!(ctx.sample_token(&sampling).is_ok());
+    let model = Model::demo(&ModelParams { plain_attention: true, n_threads_max: 2, ..Default::default() }).unwrap();
+    let options = ContextParams { n_ctx: 128, draft_from: DraftFrom::Text, n_draft: 4, optimize: true, ..Default::default() };
+    let params = GenParams { min_tokens: 5, loop_tokens: 16, n_predict: Some(8), ..Default::default() };
+    let report = model.context(&options).unwrap().chat(&[Message::new("user", "Hi")], &params, |_| true).unwrap();
+    assert!(report.n_generated >= 5);
+    assert!(model.context(&ContextParams { memory_threshold: 7.0, ..Default::default() }).is_err());
+    let wrong = ModelParams { device: Some("no such device".into()), n_gpu_layers: 1, ..Default::default() };
+    assert!(Model::demo(&wrong).is_err() || cfg!(not(target_os = "linux")));
 }
