@@ -53,7 +53,7 @@ static void ask_all(kt__feedback *s) {
     for (size_t i = 0; i <= n; i++) {
         size_t n_chain;
         if (kt__feedback_chain(s, (uint32_t)i, &ids, &n_chain, &err) != KT_OK) abort();
-        (void)kt__feedback_adapter(s, (uint32_t)i);
+        (void)kt__feedback_adapter(s, (uint32_t)i, NULL);
         kt__free(ids);
     }
     kt__free(versions);

@@ -1,8 +1,10 @@
-/* libFuzzer: any bytes as an adapter that a training goes on from, and as a file of replay. */
+/* libFuzzer: any bytes as an adapter that a training continues from, as a file of replay, and as the two of a training that was interrupted. */
 #include <stdlib.h>
 
 #include "context/model.h"
 #include "learn/factors.h"
+#include "learn/resume.h"
+#include "tutor/kept_lesson.h"
 #include "tutor/questions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,7 +37,8 @@ static void read_as_replay(const uint8_t *data, size_t size) {
     kt__lesson lesson = {0};
     uint32_t n_vocab = (uint32_t)demo()->net->hp.n_vocab;
     kt_error err;
-    if (kt__own_replay_read(&lesson, binding, data, size, n_vocab)) {
+    int done;
+    if (kt__own_replay_read(&lesson, binding, data, size, n_vocab, &done)) {
         if (kt__samples_check(lesson.samples, lesson.n, (int)n_vocab, 1 << 24, &err) != KT_OK)
             abort();
     } else if (lesson.n != 0) {
@@ -44,8 +47,33 @@ static void read_as_replay(const uint8_t *data, size_t size) {
     kt__lesson_free(&lesson);
 }
 
+static void read_as_lesson(const uint8_t *data, size_t size) {
+    static const uint8_t binding[KT__LESSON_BINDING];
+    kt__lesson lesson = {0};
+    uint32_t n_vocab = (uint32_t)demo()->net->hp.n_vocab;
+    kt_error err;
+    bool good = kt__lesson_parse(&lesson, n_vocab, binding, data, size);
+    if (good ? kt__samples_check(lesson.samples, lesson.n, (int)n_vocab, 1 << 24, &err) != KT_OK
+             : lesson.n != 0)
+        abort();
+    kt__lesson_free(&lesson);
+}
+
+static void read_as_state(const uint8_t *data, size_t size) {
+    static const uint8_t binding[32];
+    kt__adam adam;
+    float values[4];
+    kt__resume_state state = {.values = values, .adam = &adam};
+    kt_error err;
+    if (kt__adam_init(&adam, 4, &err) != KT_OK) abort();
+    (void)kt__resume_parse(binding, data, size, &state);
+    kt__adam_free(&adam);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_as_factors(data, size);
     read_as_replay(data, size);
+    read_as_lesson(data, size);
+    read_as_state(data, size);
     return 0;
 }

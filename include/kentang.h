@@ -1508,6 +1508,11 @@ typedef struct kt_learner_params {
     float quality_threshold; /* a score from which on an answer is recalled; 0: 0.5 */
     kt_recall_params recall;
     bool read_only;          /* nothing is changed, and a process that learns there not kept out */
+    /* The instant loop: at each feedback that acts one step of an adapter of rank 2 on the final hidden state, which is
+     * part of its version. How far a step goes (0: there is no loop), and how much less a value moves that mattered
+     * to earlier feedback. */
+    float instant_lr, instant_ewc;
+    bool instant_everywhere; /* used for every conversation, not only where one of the corrections opens */
 } kt_learner_params;
 
 enum { KT_CORRECTION_MAX = 64 << 10, KT_VERSION_SERVED = -1 };
@@ -1527,6 +1532,7 @@ typedef struct kt_feedback_result {
     int32_t n_pairs;   /* that are recalled because of it; 0: it changed no answer */
     int64_t keys_us;   /* for computing the correction's states */
     int64_t update_us; /* for all else: journal, disk, the new version */
+    int64_t instant_us; /* of that for the instant loop's step; 0: it took none */
 } kt_feedback_result;
 
 /* What a training is at: it writes conversations whose answers are to stay, takes steps, judges. */
@@ -1553,6 +1559,9 @@ typedef struct kt_learner_info {
     uint64_t n_pending, n_pending_deep;
     kt_train_stage stage;
     int32_t stage_done, stage_total; /* conversations, or steps; 0: not counted */
+    int32_t n_instant;  /* steps of the instant loop in what is served */
+    int64_t instant_us; /* of the last one; 0: since the learner was opened there was none */
+    bool instant_scoped; /* what they made is used only where a correction opens */
 } kt_learner_info;
 
 typedef struct kt_learned_version {
@@ -1569,6 +1578,7 @@ typedef struct kt_learned {
     kt_recall *recall;   /* NULL: nothing is recalled */
     kt_adapter *adapter; /* NULL: none */
     kt_bank *bank;       /* of its corrections; the one that is served gets later ones as well. Or NULL */
+    kt_adapter *instant; /* of the feedback since the adapter, by the instant loop; NULL: none */
 } kt_learned;
 
 /* KT_E_STATE: the folder is of another model; KT_E_BUSY: another process learns there; KT_E_FORMAT:
@@ -1590,6 +1600,10 @@ KT_API void kt_learned_close(kt_learned *learned);
  * bank and note_tokens are set before), or no entry of the version's bank opens for its messages. One of a prompt that is
  * no conversation is none of a scoped one. */
 KT_API kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request);
+/* The same of both, that one and what the instant loop made: how many of out[2] are used. */
+enum { KT_LEARNED_ADAPTERS = 2 };
+KT_API size_t kt_learned_adapters(const kt_learned *learned, const kt_request_params *request,
+                                  kt_adapter_use out[KT_LEARNED_ADAPTERS]);
 /* versions[*n] in their order, for kt_free. */
 KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_version **versions,
                                                 size_t *n, kt_error *err);
@@ -1628,6 +1642,9 @@ typedef struct kt_train_params {
     int64_t cpu_ms_max;  /* processor time of its steps; 0: no limit */
     bool (*go_on)(void *user); /* asked many times a second; false cancels it, for good; or NULL */
     void *user;
+    /* Nothing is trained or published: the gate judges what the instant loop makes of all that was said, with
+     * instant_lr and _ewc of the learner, or where it has none with 0.01 and 0.2. */
+    bool instant;
 } kt_train_params;
 
 typedef struct kt_train_result {

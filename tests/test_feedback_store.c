@@ -183,11 +183,11 @@ static void test_deleted_without_a_trace(void **state) {
            &err);
     unlink(adapter);
     assert_int_equal(version, 3);
-    assert_int_equal(kt__feedback_adapter(s, 3), 3);
+    assert_int_equal(kt__feedback_adapter(s, 3, NULL), 3);
     die_on(kt__feedback_adapter_path(s, 3, KT__VERSION_ADAPTER, path, sizeof path, &err), &err);
     assert_true(holds_bytes(path, "trained on"));
     uint64_t c = add(s, "kept, too", 1, 4);
-    assert_int_equal(kt__feedback_adapter(s, 4), 3);
+    assert_int_equal(kt__feedback_adapter(s, 4, NULL), 3);
     assert_true(tree_holds(dir, "confidential"));
     snprintf(old, sizeof old, "%s/journal", dir);
     int fd = open(old, O_RDONLY); /* the file as it was, to see that it was overwritten */

@@ -48,14 +48,19 @@ static int close_world(void **state) {
     return kt__files_remove_tree(root, &err) != KT_OK;
 }
 
-static kt_learner *open_learner(const char *name) {
+static kt_learner *open_instant(const char *name, float rate, bool everywhere) {
     char dir[256];
     kt_error err;
     kt_learner *l;
     snprintf(dir, sizeof dir, "%s/%s", root, name);
-    const kt_learner_params params = {.dir = dir};
+    const kt_learner_params params = {
+        .dir = dir, .instant_lr = rate, .instant_ewc = 0.2f, .instant_everywhere = everywhere};
     die_on(kt_learner_open(engine, &params, &l, &err), &err);
     return l;
+}
+
+static kt_learner *open_learner(const char *name) {
+    return open_instant(name, 0, false);
 }
 
 static void give(kt_learner *l, const char *question, const char *correction, float score) {
@@ -107,13 +112,12 @@ static said ask_talk(const kt_learned *with, const kt_message *messages, size_t 
     r.gen.n_predict = N_TOK;
     r.logprobs.n = N_TOP;
     r.corrections.note_tokens = note_tokens;
-    kt_adapter_use use = {.scale = 1};
+    kt_adapter_use uses[KT_LEARNED_ADAPTERS];
     if (with) {
         r.corrections.recall = with->recall;
         r.corrections.bank = with->bank;
-        use.adapter = kt_learned_adapter(with, &r);
-        r.adapters = &use;
-        r.n_adapters = use.adapter ? 1 : 0;
+        r.n_adapters = kt_learned_adapters(with, &r, uses);
+        r.adapters = uses;
     }
     die_on(kt_engine_submit(engine, &r, &req, &err), &err);
     while (kt_request_next_event(req, &e, -1)) {
@@ -186,6 +190,84 @@ static void test_closed_is_the_base(void **state) {
     expect_base(&with, "Tell me a short story about a cat.");
     kt_learned_close(&with);
     kt_learner_close(l);
+}
+
+/* ---- the instant loop ---- */
+
+static void id_of(const kt_learned *with, uint8_t id[32]) {
+    kt_adapter_info info = {0};
+    memset(id, 0, 32);
+    if (with->instant) kt_adapter_get_info(with->instant, &info);
+    if (with->instant) memcpy(id, info.id, sizeof info.id);
+}
+
+static void expect_instant(kt_learner *l, int64_t version, const uint8_t id[32]) {
+    kt_learned with;
+    kt_error err;
+    uint8_t now[32];
+    die_on(kt_learner_get(l, version, &with, &err), &err);
+    id_of(&with, now);
+    assert_memory_equal(now, id, sizeof now);
+    kt_learned_close(&with);
+}
+
+/* Each feedback is a step at once; versions, a new process and a deletion make the same of the journal. */
+static void test_instant_follows_from_the_journal(void **state) {
+    uint8_t ids[N_FACT + 1][32] = {{0}}, without[32];
+    kt_learner_info info;
+    kt_error err;
+    (void)state;
+    kt_learner *l = open_instant("instant", 0.01f, false);
+    for (int i = 0; i < N_FACT; i++) {
+        give(l, facts[i][0], facts[i][1], 0);
+        kt_learned with = served_by(l);
+        id_of(&with, ids[i + 1]);
+        assert_memory_not_equal(ids[i + 1], ids[i], sizeof ids[i]);
+        kt_learned_close(&with);
+    }
+    kt_learner_get_info(l, &info);
+    assert_int_equal(info.n_instant, N_FACT);
+    assert_true(info.instant_scoped);
+    for (int i = 0; i <= N_FACT; i++) expect_instant(l, i, ids[i]);
+    die_on(kt_learner_rollback(l, 2, &err), &err);
+    expect_instant(l, KT_VERSION_SERVED, ids[2]);
+    die_on(kt_learner_rollback(l, N_FACT, &err), &err);
+    expect_instant(l, KT_VERSION_SERVED, ids[N_FACT]);
+    die_on(kt_learner_forget(l, 2, &err), &err);
+    kt_learned with = served_by(l);
+    id_of(&with, without);
+    assert_memory_not_equal(without, ids[N_FACT], sizeof without);
+    kt_learned_close(&with);
+    kt_learner_close(l);
+    l = open_instant("instant", 0.01f, false);
+    expect_instant(l, KT_VERSION_SERVED, without);
+    expect_instant(l, 1, ids[1]);
+    kt_learner_close(l);
+    l = open_learner("instant"); /* off: nothing of it is left */
+    with = served_by(l);
+    assert_null(with.instant);
+    kt_learned_close(&with);
+    kt_learner_close(l);
+}
+
+static void test_instant_is_used_where_it_may(void **state) {
+    static const char other[] = "Tell me a short story about a cat.";
+    (void)state;
+    for (int everywhere = 0; everywhere < 2; everywhere++) {
+        kt_learner *l = open_instant(everywhere ? "everywhere" : "scoped", 0.02f, everywhere);
+        for (int i = 0; i < N_FACT; i++) give(l, facts[i][0], facts[i][1], 0);
+        kt_learned with = served_by(l), plain = with;
+        plain.instant = NULL;
+        if (!everywhere) {
+            for (int i = 0; i < N_NEAR; i++) expect_base(&with, near[i]);
+            expect_base(&with, other);
+        }
+        const char *asked = everywhere ? other : "I lost the violet ladder. Where can it be?";
+        said got = ask(&with, asked, -1), before = ask(&plain, asked, -1);
+        assert_memory_not_equal(got.logprob, before.logprob, sizeof *got.logprob);
+        kt_learned_close(&with);
+        kt_learner_close(l);
+    }
 }
 
 static void test_without_a_subject(void **state) {
@@ -297,8 +379,12 @@ static void test_what_is_for_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_asked_again),       cmocka_unit_test(test_closed_is_the_base),
-        cmocka_unit_test(test_without_a_subject), cmocka_unit_test(test_adapter_of_corrections),
+        cmocka_unit_test(test_asked_again),
+        cmocka_unit_test(test_closed_is_the_base),
+        cmocka_unit_test(test_instant_follows_from_the_journal),
+        cmocka_unit_test(test_instant_is_used_where_it_may),
+        cmocka_unit_test(test_without_a_subject),
+        cmocka_unit_test(test_adapter_of_corrections),
         cmocka_unit_test(test_what_is_for_all),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

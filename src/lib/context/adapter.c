@@ -67,26 +67,58 @@ static void warn_of_base(const kt_adapter *adapter, const kt__gguf *gguf) {
                  (int)(base.len < 80 ? base.len : 80), base.s, ours);
 }
 
+/* Without matrices yet. name NULL: there was no memory for it. */
+static kt_status new_adapter(kt_model *model, const char *path, char *name, kt_adapter **out,
+                             kt_error *err) {
+    kt_adapter *adapter = kt__calloc(1, sizeof *adapter);
+    char *own_path = copy_str(path, strlen(path));
+    if (!adapter || !own_path || !name) {
+        kt__free(adapter);
+        kt__free(own_path);
+        kt__free(name);
+        return kt__fail_nomem(err, "an adapter", sizeof *adapter);
+    }
+    *adapter = (kt_adapter){.model = model, .path = own_path, .name = name};
+    atomic_init(&adapter->n_holders, 1);
+    *out = adapter;
+    return KT_OK;
+}
+
+/* With its matrices: into the budget, and to the other processes. */
+static kt_status enter_adapter(kt_adapter *adapter, kt_error *err) {
+    kt_status status = charge_adapter(adapter, adapter->path, err);
+    if (status != KT_OK) {
+        kt__lora_pack_free(&adapter->pack);
+        return status;
+    }
+    return kt__adapter_tell(adapter->model->ctx, &adapter->pack, err);
+}
+
 static kt_status open_adapter(kt_model *model, const kt__gguf *gguf, const char *path,
                               kt_adapter **out, kt_error *err) {
     kt_status status;
-    kt_adapter *adapter = kt__calloc(1, sizeof *adapter);
-    if (!adapter) return kt__fail_nomem(err, "an adapter", sizeof *adapter);
-    adapter->model = model;
-    atomic_init(&adapter->n_holders, 1);
-    adapter->path = copy_str(path, strlen(path));
-    adapter->name = name_of(gguf, path);
-    if (!adapter->path || !adapter->name) {
-        status = kt__fail_nomem(err, "an adapter's name", strlen(path));
-        goto out;
-    }
+    kt_adapter *adapter = NULL;
+    KT__STEP(new_adapter(model, path, name_of(gguf, path), &adapter, err));
     KT__TRY(kt__gguf_get_bool(gguf, KT__LORA_SCOPED, false, &adapter->scoped, err));
     KT__TRY(kt__lora_file_read(gguf, model->net, &adapter->pack, err));
-    status = charge_adapter(adapter, path, err);
-    if (status != KT_OK) kt__lora_pack_free(&adapter->pack);
-    KT__TRY(status);
-    KT__TRY(kt__adapter_tell(model->ctx, &adapter->pack, err));
+    KT__TRY(enter_adapter(adapter, err));
     warn_of_base(adapter, gguf);
+    *out = adapter;
+    adapter = NULL;
+out:
+    kt_adapter_close(adapter);
+    return status;
+}
+
+kt_status kt__adapter_of_parts(kt_model *model, const kt__lora_part *parts, size_t n,
+                               const char *name, bool scoped, kt_adapter **out, kt_error *err) {
+    kt_status status;
+    kt_adapter *adapter = NULL;
+    *out = NULL;
+    KT__STEP(new_adapter(model, name, copy_str(name, strlen(name)), &adapter, err));
+    adapter->scoped = scoped;
+    KT__TRY(kt__lora_pack_make(model->net, parts, n, name, &adapter->pack, err));
+    KT__TRY(enter_adapter(adapter, err));
     *out = adapter;
     adapter = NULL;
 out:

@@ -18,6 +18,11 @@ struct kt_adapter {
     atomic_int n_holders;
 };
 
+/* One that lies in memory, as matrices: parts[n], which are copied. KT_E_NOMEM: over the context's budget. */
+kt_status kt__adapter_of_parts(kt_model *model, const kt__lora_part *parts, size_t n,
+                               const char *name, bool scoped, kt_adapter **out,
+                               kt_error *err) KT_CHECKED;
+
 enum { KT__ADAPTERS_ID_BYTES = 16 };
 
 typedef struct kt__adapters {

@@ -183,9 +183,10 @@ static uint32_t adapter_of(const kt__feedback *s, uint32_t version) {
     return e ? e->head.version : 0;
 }
 
-uint32_t kt__feedback_adapter(kt__feedback *s, uint32_t version) {
+uint32_t kt__feedback_adapter(kt__feedback *s, uint32_t version, uint64_t *id) {
     pthread_mutex_lock(&s->lock);
     uint32_t number = version <= s->n_versions ? adapter_of(s, version) : 0;
+    if (id) *id = number ? entry_of(s, number)->id : 0;
     pthread_mutex_unlock(&s->lock);
     return number;
 }

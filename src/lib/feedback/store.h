@@ -79,8 +79,9 @@ kt_status kt__feedback_chain(kt__feedback *store, uint32_t version, uint64_t **i
 /* versions[*n] in their order; for kt__free. */
 kt_status kt__feedback_versions(kt__feedback *store, kt__feedback_version **versions, size_t *n,
                                 kt_error *err) KT_CHECKED;
-/* The adapter that a version has, as the number under which it was published; 0: none. */
-uint32_t kt__feedback_adapter(kt__feedback *store, uint32_t version);
+/* The adapter that a version has, as the number under which it was published; 0: none. *id (NULL: not wanted): the
+ * record that published it, or 0. */
+uint32_t kt__feedback_adapter(kt__feedback *store, uint32_t version, uint64_t *id);
 typedef enum kt__version_file {
     KT__VERSION_ADAPTER,
     KT__VERSION_REPORT,

@@ -146,7 +146,8 @@ static kt_status check_call(const kt__learn_on *on, const kt__sample *samples, s
 static kt_status first_factors(const kt__learn_on *on, const kt__learn_settings *s,
                                const kt__learn_from *from, kt__factors **out, kt_error *err) {
     kt_status status = kt__factors_make(on->net, s->where, s->rank, s->alpha, s->seed, out, err);
-    const kt__factors *given[] = {from ? from->prior : NULL, from ? from->centre : NULL};
+    const kt__factors *begun = !from ? NULL : from->prior ? from->prior : from->start;
+    const kt__factors *given[] = {begun, from ? from->centre : NULL};
     for (int i = 0; i < 2 && status == KT_OK; i++)
         if (given[i] && !kt__factors_alike(given[i], *out))
             status = kt__fail(err, KT_E_ARG,

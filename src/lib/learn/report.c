@@ -34,6 +34,7 @@ void kt__learn_report_add_training(kt__learn_report *to, const kt__learn_report 
     to->cpu_ms += from->cpu_ms;
     to->wall_ms += from->wall_ms;
     to->stopped |= from->stopped;
+    to->n_resumed += from->n_resumed;
 }
 
 void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
@@ -64,6 +65,7 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     put_int(out, "taught_right_before", r->taught_before);
     put_int(out, "taught_right", r->taught_after);
     put_int(out, "steps", r->n_step);
+    put_int(out, "steps_resumed", r->n_resumed);
     put_int(out, "updates_dropped", r->n_dropped);
     put_int(out, "tokens_trained", r->n_token);
     put_number(out, "train_loss", r->train_loss, 5);

@@ -19,6 +19,8 @@ typedef struct kt__learn_on {
 typedef struct kt__learn_from {
     const kt__factors *prior;  /* the version so far, or NULL: the base */
     const kt__factors *before; /* that the result shall be better than; NULL: prior */
+    const kt__factors
+        *start; /* without prior: values to begin with, that no version has; or NULL */
     const kt__factors *centre; /* EWC: values that matter where they are (NULL: no penalty), */
     const float *fisher;       /* [centre->n_value], and how much */
 } kt__learn_from;
@@ -58,6 +60,7 @@ typedef struct kt__learn_report {
     bool scoped; /* as the settings had it: nothing below the anchor and the neighbours bound it */
     int n_held_right; /* held-out answers that are right word for word, the likeliest tokens */
     bool stopped;     /* by cpu_ms_max, before all steps */
+    int n_resumed;    /* of n_step, steps that a process took that was ended */
 } kt__learn_report;
 
 /* The training's part of another report, whose result this one judges. */

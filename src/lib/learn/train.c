@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "learn/resume.h"
 #include "sample/rng.h"
 
 /* Samples of one role, drawn in an order that is new each time all were drawn. */
@@ -27,6 +28,8 @@ typedef struct trainer {
     size_t *picked;
     float *weights;
     size_t n_picked;
+    kt__resume resume;
+    int first; /* step: those before it were taken by a process that ended */
     kt__learn_report *report;
 } trainer;
 
@@ -138,13 +141,18 @@ static bool is_out_of_time(const trainer *r) {
     return max_ms > 0 && kt__train_cpu_ns() - r->t->cpu_begin_ns > max_ms * 1000000;
 }
 
-static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
+static void pick_step(trainer *r) {
     const kt__learn_settings *s = r->t->settings;
     r->n_picked = 0;
-    memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
     pick_samples(r, DRAW_FEEDBACK, 1.0f);
     pick_samples(r, DRAW_REPLAY, s->replay_weight);
     pick_samples(r, DRAW_NEIGHBOUR, s->neighbour_weight);
+}
+
+static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
+    const kt__learn_settings *s = r->t->settings;
+    memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
+    pick_step(r);
     KT__STEP(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
                               loss, err));
     add_penalty(r);
@@ -152,15 +160,35 @@ static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
     return KT_OK;
 }
 
+/* What an interrupted one has reached; the samples of its steps are drawn again. */
+static void resume_steps(trainer *r) {
+    kt__resume_state state = {.values = r->factors->values, .adam = &r->adam};
+    r->resume.path = r->t->settings->resume;
+    if (!r->resume.path) return;
+    kt__resume_bind(&r->resume, r->t, r->factors);
+    if (!kt__resume_read(&r->resume, &state)) return;
+    r->first = state.n_step;
+    r->report->train_loss = state.train_loss;
+    r->report->n_resumed = r->first;
+    for (int step = 0; step < r->first; step++) pick_step(r);
+}
+
+static void keep_step(trainer *r, int n_step) {
+    const kt__resume_state state = {r->factors->values, &r->adam, n_step, r->report->train_loss};
+    kt__resume_keep(&r->resume, &state, n_step == r->t->settings->n_step);
+}
+
 static kt_status run_steps(trainer *r, kt_error *err) {
     const kt__learn_settings *s = r->t->settings;
-    int last = s->n_step - s->n_step / 10 - 1, n = 0;
-    for (int step = 0; step < s->n_step; step++) {
+    int last = s->n_step - s->n_step / 10 - 1, n = r->first > last ? r->first - last : 0;
+    /* the first step is kept at once: it says that all else is there */
+    for (int step = r->first; step < s->n_step; step++) {
         double loss = 0.0;
         kt_status status = take_step(r, step, &loss, err);
         if (status != KT_OK) return status;
         if (s->progress) s->progress(s->progress_user, step + 1, loss);
         if (step >= last && ++n) r->report->train_loss += (loss - r->report->train_loss) / n;
+        keep_step(r, step + 1);
         if (is_out_of_time(r)) {
             r->report->stopped = step + 1 < s->n_step;
             break;
@@ -187,6 +215,7 @@ kt_status kt__train(kt__learner *learner, const kt__training *training, kt__fact
     trainer r = {.learner = learner, .t = training, .factors = factors, .report = report};
     kt_status status;
     KT__TRY(take_memory(&r, err));
+    resume_steps(&r);
     KT__TRY(keep_base(&r, DRAW_REPLAY, err));
     KT__TRY(keep_base(&r, DRAW_NEIGHBOUR, err));
     KT__TRY(run_steps(&r, err));

@@ -61,13 +61,9 @@ static void weigh_tokens(const kt_model *model, const kt_event *event, double *y
     }
 }
 
-static kt_status ask_model(kt_engine *engine, const kt_request_params *as, const kt__buf *text,
-                           bool *same, kt_error *err) {
+static kt_status submit_text(kt_engine *engine, const kt_request_params *as, const kt__buf *text,
+                             kt_request **req, kt_error *err) {
     kt_request_params r = kt_request_params_default();
-    kt_request *req;
-    kt_event event;
-    kt_status status = KT_OK;
-    double yes = 0, no = 0;
     r.prompt.text = text->data;
     r.prompt.text_len = text->len;
     r.gen.n_predict = 1;
@@ -77,7 +73,14 @@ static kt_status ask_model(kt_engine *engine, const kt_request_params *as, const
     r.service.client = as->service.client;
     r.service.cache_scope = as->service.cache_scope;
     r.service.priority = as->service.priority;
-    KT__STEP(kt_engine_submit(engine, &r, &req, err));
+    return kt_engine_submit(engine, &r, req, err);
+}
+
+/* Closes the request. */
+static kt_status read_verdict(kt_engine *engine, kt_request *req, bool *same, kt_error *err) {
+    kt_event event;
+    kt_status status = KT_OK;
+    double yes = 0, no = 0;
     while (kt_request_next_event(req, &event, -1)) {
         if (event.kind == KT_EVENT_TOKEN) weigh_tokens(engine->model, &event, &yes, &no);
         if (event.kind != KT_EVENT_FINISHED) continue;
@@ -92,40 +95,64 @@ static kt_status ask_model(kt_engine *engine, const kt_request_params *as, const
     return status;
 }
 
-kt_status kt__judge_same(kt_engine *engine, const kt_request_params *as, const char *question,
-                         size_t n_question, const char *message, size_t n_message, bool *same,
-                         kt_error *err) {
+static kt_status submit_pair(kt_engine *engine, const kt_request_params *as, const char *question,
+                             size_t n_question, const char *message, size_t n_message,
+                             kt_request **req, kt_error *err) {
     kt__buf text;
-    *same = false;
     kt__buf_init(&text, MOST_TEXT);
     (void)kt__buf_puts(&text, before);
     add_line(&text, question, n_question);
     (void)kt__buf_puts(&text, " 2. ");
     add_line(&text, message, n_message);
     kt_status status = text.failed ? kt__fail_nomem(err, "two questions", MOST_TEXT)
-                                   : ask_model(engine, as, &text, same, err);
+                                   : submit_text(engine, as, &text, req, err);
     kt__buf_free(&text);
     return status;
 }
 
-/* The first of those that open whose question is the message's. */
+kt_status kt__judge_same(kt_engine *engine, const kt_request_params *as, const char *question,
+                         size_t n_question, const char *message, size_t n_message, bool *same,
+                         kt_error *err) {
+    kt_request *req;
+    *same = false;
+    KT__STEP(submit_pair(engine, as, question, n_question, message, n_message, &req, err));
+    return read_verdict(engine, req, same, err);
+}
+
+/* req NULL: the entry has no question any more. */
+static kt_status submit_entry(kt_engine *engine, const kt_request_params *r, uint64_t id,
+                              const kt__user_text *message, kt_request **req, kt_error *err) {
+    kt_status status = KT_OK;
+    kt__buf question;
+    *req = NULL;
+    kt__buf_init(&question, KT__BANK_QUESTION_MAX);
+    if (kt__bank_write_question(r->corrections.bank, id, &question) && question.len)
+        status = submit_pair(engine, r, question.data, question.len, message->text, message->len,
+                             req, err);
+    kt__buf_free(&question);
+    return status;
+}
+
+/* The first of those that open whose question is the message's. They are asked about together, so that the words that
+ * all begin with are read once, and weights once for all. */
 static kt_status judge_opened(kt_engine *engine, const kt_request_params *r,
                               const kt__user_text *message, uint64_t *id, kt_error *err) {
     kt__bank_hit hits[MOST_JUDGED];
+    kt_request *reqs[MOST_JUDGED] = {NULL};
+    kt_status status = KT_OK;
     size_t n = kt__bank_find(r->corrections.bank, message->text, message->len, hits, MOST_JUDGED);
+    for (size_t i = 0; i < n; i++)
+        KT__TRY(submit_entry(engine, r, hits[i].id, message, &reqs[i], err));
     for (size_t i = 0; i < n && !*id; i++) {
         bool same = false;
-        kt__buf question;
-        kt__buf_init(&question, KT__BANK_QUESTION_MAX);
-        kt_status status = KT_OK;
-        if (kt__bank_write_question(r->corrections.bank, hits[i].id, &question) && question.len)
-            status = kt__judge_same(engine, r, question.data, question.len, message->text,
-                                    message->len, &same, err);
-        kt__buf_free(&question);
-        if (status != KT_OK) return status;
+        kt_request *req = reqs[i];
+        reqs[i] = NULL;
+        if (req) KT__TRY(read_verdict(engine, req, &same, err));
         if (same) *id = hits[i].id;
     }
-    return KT_OK;
+out:
+    for (size_t i = 0; i < n; i++) kt_request_close(reqs[i]);
+    return status;
 }
 
 kt_status kt_notes_judge(kt_engine *engine, const kt_request_params *request, uint64_t *id,

@@ -14,7 +14,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "context/adapter.h"
-#include "tutor/learner_state.h"
+#include "tutor/instant_loop.h"
+#include "tutor/kept_lesson.h"
 #include "tutor/served.h"
 
 enum { KEYS_FILE_MAX = 512 << 20 };
@@ -26,13 +27,15 @@ static kt_learned hold_learned(const kt_learned *of) {
     kt_learned held = *of;
     kt_recall_hold(held.recall);
     kt_bank_hold(held.bank);
-    if (held.adapter) kt_adapter_hold(held.adapter);
+    kt_adapter_hold(held.adapter);
+    kt_adapter_hold(held.instant);
     return held;
 }
 
 void kt_learned_close(kt_learned *learned) {
     kt_recall_close(learned->recall);
     kt_adapter_close(learned->adapter);
+    kt_adapter_close(learned->instant);
     kt_bank_close(learned->bank);
     *learned = (kt_learned){0};
 }
@@ -106,9 +109,10 @@ static void read_taught_keys(kt_learner *l, uint32_t number, kt__taught_keys *ou
     kt__buf_free(&buf);
 }
 
-static kt_status build_version(kt_learner *l, uint32_t version, kt_learned *out, kt_error *err) {
+static kt_status build_version(kt_learner *l, uint32_t version, kt__loop *loop, kt_learned *out,
+                               kt_error *err) {
     char path[4096];
-    uint32_t number = kt__feedback_adapter(l->store, version);
+    uint32_t number = kt__feedback_adapter(l->store, version, NULL);
     kt__taught_keys keys = {0};
     *out = (kt_learned){.version = version};
     kt_status status;
@@ -119,6 +123,7 @@ static kt_status build_version(kt_learner *l, uint32_t version, kt_learned *out,
                                           err));
         KT__TRY(kt_adapter_open(l->engine->model, path, &out->adapter, err));
     }
+    KT__TRY(kt__loop_build(l, version, loop, out, err));
 out:
     kt__taught_keys_free(&keys);
     if (status != KT_OK) kt_learned_close(out);
@@ -129,6 +134,9 @@ static void serve_learned(kt_learner *l, kt_learned next) {
     pthread_mutex_lock(&l->lock);
     kt_learned before = l->served;
     l->served = next;
+    l->n_instant = l->loop.of ? kt__instant_n_step(l->loop.of) : 0;
+    l->instant_us = l->loop.last_us;
+    l->instant_scoped = l->n_instant > 0 && l->loop.scoped;
     pthread_mutex_unlock(&l->lock);
     kt_learned_close(&before);
 }
@@ -136,9 +144,13 @@ static void serve_learned(kt_learner *l, kt_learned next) {
 kt_status kt__learned_serve(kt_learner *l, kt_error *err) {
     kt__feedback_info info;
     kt_learned next;
+    kt__loop loop;
     kt__feedback_get_info(l->store, &info);
-    kt_status status = build_version(l, info.version, &next, err);
+    kt_status status = build_version(l, info.version, &loop, &next, err);
     if (status != KT_OK) return status;
+    loop.last_us = l->loop.last_us;
+    kt__loop_close(&l->loop);
+    l->loop = loop;
     if (next.recall && l->served.recall) kt_recall_keep_uses(next.recall, l->served.recall);
     serve_learned(l, next);
     return KT_OK;
@@ -155,7 +167,10 @@ kt_status kt_learner_get(kt_learner *l, int64_t version, kt_learned *out, kt_err
     if (version < 0 || version > UINT32_MAX)
         return kt__fail_at(err, KT_E_ARG, "version", UINT64_MAX, "there is no version %lld",
                            (long long)version);
-    return build_version(l, (uint32_t)version, out, err);
+    kt__loop loop;
+    kt_status status = build_version(l, (uint32_t)version, &loop, out, err);
+    if (status == KT_OK) kt__loop_close(&loop);
+    return status;
 }
 
 /* ---- life ---- */
@@ -215,6 +230,7 @@ out:
 }
 
 static void free_learner(kt_learner *l) {
+    kt__loop_close(&l->loop);
     kt_learned_close(&l->served);
     pthread_mutex_destroy(&l->changing);
     pthread_mutex_destroy(&l->training);
@@ -236,13 +252,16 @@ kt_status kt_learner_erase(kt_learner *l, kt_error *err) {
     return status;
 }
 
-/* What is pending, and the training that runs. */
+/* What is pending, the training that runs, and the instant loop. */
 static void count_pending(kt_learner *l, uint64_t published, kt_learner_info *out) {
     pthread_mutex_lock(&l->lock);
     uint64_t tried = l->tried > published ? l->tried : published, deep = l->tried_deep;
     out->stage = l->stage;
     out->stage_done = l->stage_done;
     out->stage_total = l->stage_total;
+    out->n_instant = l->n_instant;
+    out->instant_us = l->instant_us;
+    out->instant_scoped = l->instant_scoped;
     pthread_mutex_unlock(&l->lock);
     out->n_pending = kt__feedback_count_after(l->store, tried);
     out->n_pending_deep = kt__feedback_count_after(l->store, deep);
@@ -418,9 +437,12 @@ static kt_status add_to_served(kt_learner *l, const taught *t, kt_feedback_resul
         kt_recall_close(next.recall);
         next.recall = kt_recall_hold(recall);
     }
+    enter_bank(l, &t->item, out->id);
+    int before = l->loop.of ? kt__instant_n_step(l->loop.of) : 0;
+    kt__loop_learn(l, &t->item, out->id, &next);
+    if (l->loop.of && kt__instant_n_step(l->loop.of) > before) out->instant_us = l->loop.last_us;
     serve_learned(l, next);
     out->n_pairs = (int32_t)pairs.n;
-    enter_bank(l, &t->item, out->id);
 out:
     kt_recall_close(base);
     kt_recall_close(recall);
@@ -430,6 +452,7 @@ out:
 /* Those that the new word of a client on an answer replaces go, then what is left is served. With
  * `changing`. */
 static kt_status drop_replaced(kt_learner *l, const uint64_t *ids, size_t n, kt_error *err) {
+    if (n > 0) kt__lesson_drop_kept(l->dir);
     for (size_t i = 0; i < n; i++) KT__STEP(kt__feedback_delete(l->store, ids[i], err));
     return n > 0 ? kt__learned_serve(l, err) : KT_OK;
 }
@@ -510,6 +533,7 @@ kt_status kt_learner_rollback(kt_learner *l, int64_t version, kt_error *err) {
 kt_status kt_learner_forget(kt_learner *l, uint64_t id, kt_error *err) {
     kt__error_clear(err);
     pthread_mutex_lock(&l->changing);
+    kt__lesson_drop_kept(l->dir);
     return after_change(l, kt__feedback_delete(l->store, id, err), err);
 }
 

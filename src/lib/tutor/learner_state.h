@@ -7,6 +7,14 @@
 
 #include "context/types.h"
 #include "feedback/store.h"
+#include "learn/instant.h"
+
+/* What the instant loop has made of a version's feedback (instant_loop.h). */
+typedef struct kt__loop {
+    kt__instant *of; /* NULL: there is no loop */
+    bool scoped;     /* all of it are corrections with a subject */
+    int64_t last_us; /* that the last feedback's step took */
+} kt__loop;
 
 struct kt_learner {
     kt_engine *engine;
@@ -17,6 +25,10 @@ struct kt_learner {
     pthread_mutex_t training; /* one training at a time */
     pthread_mutex_t lock;     /* what is served, and the next members; a leaf */
     kt_learned served;
+    kt__loop loop;      /* of what is served; with `changing` */
+    int32_t n_instant;  /* of that loop, as it was when `served` was made: steps, and ... */
+    int64_t instant_us; /* ... for how long the last feedback's took */
+    bool instant_scoped;
     /* The last feedback that a training saw, and a deep one; 0: none since the learner was opened. */
     uint64_t tried, tried_deep;
     /* of the training that runs */

@@ -21,7 +21,8 @@
 #include "host/affinity.h"
 #include "learn/learn.h"
 #include "learn/learner.h"
-#include "tutor/learner_state.h"
+#include "tutor/instant_loop.h"
+#include "tutor/kept_lesson.h"
 #include "tutor/questions.h"
 #include "tutor/served.h"
 
@@ -57,6 +58,7 @@ typedef struct training_run {
     kt__factors *candidate;
     kt__learn_report report;
     uint64_t charged;
+    char state_path[KT__FILES_PATH_MAX];
     int64_t worked_since_us;
     kt_train_result *out;
     kt_status status;
@@ -230,6 +232,20 @@ static kt_status add_rest(training_run *r) {
     return kt__siblings_add(&r->lesson, engine, &own, r->err);
 }
 
+/* The rest is written once, also where the process is ended after that. */
+static kt_status add_rest_once(training_run *r) {
+    const char *dir = r->learner->params.dir;
+    uint8_t binding[KT__LESSON_BINDING];
+    size_t first = r->lesson.n;
+    KT__STEP(kt__lesson_bind(&r->lesson, r->learner->engine, own_of(r), r->settings.seed, binding,
+                             r->err));
+    if (kt__lesson_read_kept(&r->lesson, dir, (uint32_t)r->on.net->hp.n_vocab, binding))
+        return KT_OK;
+    KT__STEP(add_rest(r));
+    kt__lesson_keep(&r->lesson, first, dir, binding);
+    return KT_OK;
+}
+
 /* All that it was trained from, and no other version served than one on top of where it began. */
 static kt_status check_still_there(const training_run *r) {
     kt__feedback *store = r->learner->store;
@@ -288,10 +304,11 @@ static kt__learn_settings settings_of(const training_run *r) {
     const kt_train_params *p = r->p;
     kt__learn_settings s;
     kt__learn_defaults(&s);
-    s.where = p->deep ? KT__LEARN_ALL : KT__LEARN_LAST;
+    s.where = p->instant ? KT__LEARN_HIDDEN : p->deep ? KT__LEARN_ALL : KT__LEARN_LAST;
     if (p->n_step > 0) s.n_step = p->n_step;
     if (p->batch > 0) s.batch = p->batch;
-    if (p->rank > 0) s.rank = p->rank, s.alpha = 2.0f * (float)p->rank;
+    int rank = p->instant ? KT__INSTANT_RANK : p->rank;
+    if (rank > 0) s.rank = rank, s.alpha = 2.0f * (float)rank;
     if (p->seed) s.seed = p->seed;
     s.ewc_lambda = p->ewc_lambda;
     s.bytes_max = p->bytes_max ? p->bytes_max : (uint64_t)512 << 20;
@@ -314,9 +331,18 @@ static void loosen_settings(training_run *r) {
 /* One anew, or one that continues. */
 static kt_status train_one(training_run *r, const kt__factors *prior, kt__factors **out) {
     const kt__factors *served = r->prior ? r->prior : r->before;
-    const kt__learn_from from = {.prior = prior, .before = served};
-    return kt__learn(&r->on, r->lesson.samples, r->lesson.n, &r->settings, &from, out, &r->report,
-                     r->err);
+    const kt__learn_settings *s = &r->settings;
+    kt__learn_from from = {.prior = prior, .before = served};
+    kt__factors *begun = NULL;
+    kt_status status;
+    if (!prior) {
+        KT__TRY(kt__factors_make(r->on.net, s->where, s->rank, s->alpha, s->seed, &begun, r->err));
+        if (kt__loop_consolidate(r->learner, begun)) from.start = begun;
+    }
+    status = kt__learn(&r->on, r->lesson.samples, r->lesson.n, s, &from, out, &r->report, r->err);
+out:
+    kt__factors_free(begun);
+    return status;
 }
 
 static kt_status consolidate_factors(training_run *r, kt__consolidate what, kt__factors **out) {
@@ -482,25 +508,26 @@ out:
     return status;
 }
 
-static kt_status conclude_run(training_run *r) {
-    kt_learner *l = r->learner;
+static kt_status hand_report(training_run *r, const kt__buf *report) {
     kt__feedback_info now;
+    if (report->failed) return kt__fail_nomem(r->err, "the report", 0);
+    kt__feedback_get_info(r->learner->store, &now);
+    r->out->version = now.version;
+    r->out->report = kt__strdup(report->data);
+    return r->out->report ? KT_OK : kt__fail_nomem(r->err, "the report", report->len);
+}
+
+static kt_status conclude_run(training_run *r) {
     kt_status status = KT_OK;
     kt__buf report;
     kt__buf_init(&report, 1 << 16);
-    if (r->report.publish)
+    if (r->report.publish && !r->p->instant)
         KT__TRY(serve_candidate(r, &report));
     else
         kt__learn_report_json(&r->report, &report);
-    if (report.failed) {
-        status = kt__fail_nomem(r->err, "the report", 0);
-        goto out;
-    }
-    if (!r->report.publish) kt__feedback_audit(l->params.dir, "refused", 0, r->info.version);
-    kt__feedback_get_info(l->store, &now);
-    r->out->version = now.version;
-    r->out->report = kt__strdup(report.data);
-    if (!r->out->report) status = kt__fail_nomem(r->err, "the report", report.len);
+    if (!r->report.publish && !report.failed && !r->p->instant)
+        kt__feedback_audit(r->learner->params.dir, "refused", 0, r->info.version);
+    status = hand_report(r, &report);
 out:
     kt__buf_free(&report);
     return status;
@@ -549,6 +576,15 @@ static kt_status take_pool(training_run *r) {
     return kt__pool_create_at(n, r->p->background ? &low : &ctx->affinity, &r->pool, r->err);
 }
 
+/* What the instant loop makes of it, as it is served. */
+static kt_status judge_instant(training_run *r) {
+    note_stage(r, KT_TRAIN_JUDGING, 0, 0);
+    KT__STEP(kt__loop_factors(r->learner, r->chain, r->n_chain, &r->candidate, r->err));
+    KT__STEP(kt__learn_judge(&r->on, r->lesson.samples, r->lesson.n, &r->settings, NULL,
+                             r->candidate, &r->report, r->err));
+    return conclude_run(r);
+}
+
 /* What notes say already. */
 static kt_status refuse_noted(training_run *r) {
     r->report.scoped = true;
@@ -577,16 +613,19 @@ static kt_status run_training(training_run *r) {
     KT__STEP(
         kt__gate_may_pass(r->lesson.samples, r->lesson.n, &r->settings, &may, &r->report, r->err));
     if (!may) return conclude_run(r); /* said at once: nothing is written or trained for it */
-    KT__STEP(add_rest(r));
+    KT__STEP(add_rest_once(r));
     KT__STEP(check_still_there(r)); /* writing took a while */
     KT__STEP(charge_rest(r));
     KT__STEP(take_pool(r));
     r->on.pool = r->pool;
+    KT__STEP(kt__lesson_state_path(r->state_path, r->learner->params.dir, r->err));
+    r->settings.resume = r->state_path;
     r->settings.go_on = go_on;
     r->settings.go_on_user = r;
     r->settings.progress = note_step;
     r->settings.progress_user = r;
     r->worked_since_us = kt__now_us();
+    if (r->p->instant) return judge_instant(r);
     KT__STEP(read_served(r));
     KT__STEP(make_candidate(r));
     return conclude_run(r);
@@ -645,7 +684,9 @@ kt_status kt_learner_train(kt_learner *l, const kt_train_params *params, kt_trai
         return kt__fail(err, KT_E_BUSY, "a training is running already");
     kt__feedback_get_info(l->store, &r.info);
     kt_status status = train_aside(&r);
-    if (status != KT_E_CANCELLED) note_tried(l, r.info.last_id, r.p->deep);
+    /* what was cancelled, as by the server's end, is resumed another time */
+    if (status != KT_E_CANCELLED) kt__lesson_drop_kept(l->params.dir);
+    if (status != KT_E_CANCELLED && !r.p->instant) note_tried(l, r.info.last_id, r.p->deep);
     pthread_mutex_unlock(&l->training);
     return status;
 }

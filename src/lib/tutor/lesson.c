@@ -9,7 +9,9 @@
 
 enum {
     OWN_AT_A_TIME = 16,
-    MAX_WRITTEN = 256, /* tokens of an answer or question that the model writes */
+    MAX_QUESTION = 64, /* tokens of a question, ... */
+    MAX_ANSWER =
+        128, /* ... and of an answer that the model writes: one that rambles is worth no more */
     MAX_TEXT = 1 << 20
 };
 
@@ -155,14 +157,14 @@ static bool collect_text(void *user, const char *text, size_t len, int32_t id) {
     return kt__buf_append(user, text, len);
 }
 
-static kt_gen_params plain_params(float temperature, uint64_t seed) {
+static kt_gen_params plain_params(float temperature, int32_t most, uint64_t seed) {
     kt_gen_params p = kt_gen_params_default();
     p.sampling.temperature = temperature;
     p.sampling.seed = seed;
     p.sampling.top_k = 0;
     p.sampling.top_p = 1.0f;
     p.sampling.min_p = 0.0f;
-    p.n_predict = MAX_WRITTEN;
+    p.n_predict = most;
     return p;
 }
 
@@ -178,7 +180,7 @@ kt_status kt__lesson_write_answer(kt_engine *engine, const kt_message *messages,
                                   kt__buf *out, kt_error *err) {
     kt_request_params request = kt_request_params_default();
     set_question(engine->model, messages, n, &request);
-    request.gen = plain_params(0.0f, 1);
+    request.gen = plain_params(0.0f, MAX_ANSWER, 1);
     kt__buf_clear(out);
     kt_status status = kt_request_run(engine, &request, collect_text, out, NULL, err);
     if (status == KT_OK && out->failed) return kt__fail_nomem(err, "an answer", out->len);
@@ -217,13 +219,14 @@ static kt_status read_one(const writer *w, own_text *out) {
 static kt_status write_round(const writer *w, kt_request_params request, const own_text *questions,
                              own_text *out, size_t n, uint64_t seed) {
     kt_status status = KT_OK;
+    int32_t most = w->engine->model->template_text ? MAX_QUESTION : MAX_ANSWER;
     request.service.priority = w->own->priority;
     for (size_t i = 0; status == KT_OK && i < n; i++) {
         const kt_message message = {"user", questions ? questions[i].text.data : NULL};
         kt__buf_clear(&out[i].text);
         if (questions && questions[i].text.len == 0) continue;
         if (questions) set_question(w->engine->model, &message, 1, &request);
-        request.gen = plain_params(1.0f, seed + i);
+        request.gen = plain_params(1.0f, questions ? MAX_ANSWER : most, seed + i);
         status = kt__patience_submit(w->engine, &request, &w->own->patience, &out[i].request,
                                      w->err);
     }
@@ -317,7 +320,7 @@ kt_status kt__lesson_write_own(kt__lesson *l, kt_engine *engine, const kt__lesso
     }
     KT__TRY(user_prefix(engine->model, &ids, &ask.prompt.n_ids, err));
     ask.prompt.ids = ids;
-    for (int i = 0; i < own->n; i += OWN_AT_A_TIME) {
+    for (int i = own->first; i < own->n; i += OWN_AT_A_TIME) {
         size_t m = (size_t)(own->n - i < OWN_AT_A_TIME ? own->n - i : OWN_AT_A_TIME);
         KT__TRY(kt__patience_check(&own->patience, err));
         if (own->progress) own->progress(own->patience.user, i);

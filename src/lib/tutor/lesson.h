@@ -84,6 +84,7 @@ kt_status kt__lesson_write_answer(kt_engine *engine, const kt_message *messages,
 /* How conversations of its own are written. */
 typedef struct kt__lesson_own {
     int n;
+    int first; /* those before it are there already; a multiple of 16 */
     uint64_t seed;
     int32_t priority; /* of the requests: below 0 they wait for all others */
     kt__tutor_patience patience;

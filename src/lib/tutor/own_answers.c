@@ -83,15 +83,17 @@ out:
 
 /* ---- own replay ---- */
 
-/* magic, binding, checksum of the rest; then of each conversation: tokens of the prompt, of the
+/* magic, binding, how many are done, checksum of the rest; then of each conversation: tokens of the prompt, of the
  * answer, and both. Little-endian. */
 enum {
     MAGIC_BYTES = 8,
-    HEAD_BYTES = MAGIC_BYTES + KT__OWN_REPLAY_BINDING + 32,
+    DONE_AT = MAGIC_BYTES + KT__OWN_REPLAY_BINDING,
+    HEAD_BYTES = DONE_AT + 8 + 32,
+    PART = 64, /* conversations after which the file is written */
     MAX_BYTES = 256 << 20,
     SEED = 0x7265706c /* of the checksum */
 };
-static const char magic[MAGIC_BYTES + 1] = "KTREPL01";
+static const char magic[MAGIC_BYTES + 1] = "KTREPL02";
 
 static kt_status bind_to(const kt_engine *engine, const kt__lesson_own *own, uint8_t *out,
                          kt_error *err) {
@@ -128,11 +130,12 @@ static bool take_one(kt__lesson *l, const uint8_t **at, const uint8_t *end, uint
 }
 
 bool kt__own_replay_read(kt__lesson *l, const uint8_t *binding, const void *data, size_t n,
-                         uint32_t n_vocab) {
+                         uint32_t n_vocab, int *done) {
     const uint8_t *bytes = data, *at = bytes + HEAD_BYTES, *end = bytes + n;
     uint8_t sum[32];
     size_t before = l->n;
     uint64_t group = l->next_group;
+    *done = 0;
     if (n < HEAD_BYTES || memcmp(bytes, magic, MAGIC_BYTES) != 0 ||
         memcmp(bytes + MAGIC_BYTES, binding, KT__OWN_REPLAY_BINDING) != 0)
         return false;
@@ -141,21 +144,24 @@ bool kt__own_replay_read(kt__lesson *l, const uint8_t *binding, const void *data
     while (good && at < end) good = take_one(l, &at, end, n_vocab);
     while (!good && l->n > before) kt__free((void *)(uintptr_t)l->samples[--l->n].ids);
     if (!good) l->next_group = group;
+    uint64_t n_done = kt__le_get64(bytes + DONE_AT);
+    if (good && n_done <= INT32_MAX) *done = (int)n_done;
     return good;
 }
 
-static bool read_file(kt__lesson *l, const kt_engine *engine, const char *dir,
-                      const uint8_t *binding) {
+static void read_file(kt__lesson *l, const kt_engine *engine, const char *dir,
+                      const uint8_t *binding, int *done) {
     char path[KT__FILES_PATH_MAX];
     kt_error ignored;
     kt__buf buf;
     kt__buf_init(&buf, MAX_BYTES);
+    *done = 0;
     bool good = kt__files_path(path, dir, "replay", &ignored) == KT_OK &&
                 kt__files_read(path, &buf, &ignored) == KT_OK &&
                 kt__own_replay_read(l, binding, buf.data, buf.len,
-                                    (uint32_t)kt__engine_n_vocab(engine));
+                                    (uint32_t)kt__engine_n_vocab(engine), done);
+    (void)good; /* none are done */
     kt__buf_free(&buf);
-    return good;
 }
 
 /* ---- writing ---- */
@@ -174,10 +180,12 @@ static void put_sample(kt__buf *out, const kt__sample *s) {
     for (int i = 0; i < s->n; i++) put_le32(out, (uint32_t)s->ids[i]);
 }
 
-static void write_file(const kt__lesson *l, size_t first, const char *dir, const uint8_t *binding) {
+static void write_file(const kt__lesson *l, size_t first, const char *dir, const uint8_t *binding,
+                       int done) {
     kt_error ignored;
     kt__buf buf;
-    const uint8_t zero[32] = {0};
+    uint8_t zero[8 + 32] = {0};
+    kt__le_put(zero, (uint64_t)done, 8);
     kt__buf_init(&buf, MAX_BYTES);
     (void)kt__buf_append(&buf, magic, MAGIC_BYTES);
     (void)kt__buf_append(&buf, binding, KT__OWN_REPLAY_BINDING);
@@ -197,9 +205,14 @@ kt_status kt__own_replay_add(kt__lesson *l, kt_engine *engine, const char *dir,
                              const kt__lesson_own *own, kt_error *err) {
     uint8_t binding[KT__OWN_REPLAY_BINDING];
     size_t first = l->n;
-    kt_status status = bind_to(engine, own, binding, err);
-    if (status != KT_OK || read_file(l, engine, dir, binding)) return status;
-    status = kt__lesson_write_own(l, engine, own, err);
-    if (status == KT_OK) write_file(l, first, dir, binding);
-    return status;
+    kt__lesson_own part = *own;
+    KT__STEP(bind_to(engine, own, binding, err));
+    read_file(l, engine, dir, binding, &part.first);
+    while (part.first < own->n) {
+        part.n = own->n - part.first < PART ? own->n : part.first + PART;
+        KT__STEP(kt__lesson_write_own(l, engine, &part, err));
+        write_file(l, first, dir, binding, part.n);
+        part.first = part.n;
+    }
+    return KT_OK;
 }

@@ -109,10 +109,11 @@ kt_status kt__near_add(kt__lesson *lesson, kt_engine *engine, int each, const kt
 kt_status kt__own_replay_add(kt__lesson *lesson, kt_engine *engine, const char *dir,
                              const kt__lesson_own *own, kt_error *err) KT_CHECKED;
 /* The bytes of such a file into a lesson; false, with the lesson as it was, where they are none, of
- * another binding[KT__OWN_REPLAY_BINDING], or damaged. n_vocab: ids are below it. */
+ * another binding[KT__OWN_REPLAY_BINDING], or damaged. n_vocab: ids are below it. *done: how many of them were
+ * tried to be written by then. */
 enum { KT__OWN_REPLAY_BINDING = KT_FINGERPRINT_BYTES + 16 };
 bool kt__own_replay_read(kt__lesson *lesson, const uint8_t *binding, const void *data, size_t n,
-                         uint32_t n_vocab);
+                         uint32_t n_vocab, int *done);
 
 /* Context distillation: what a model knows with a correction as a note in its prompt it is to know without. The
  * questions are those that the model itself writes after the note, and the corrected one in fewer words; each is

@@ -36,11 +36,27 @@ static bool opens_request(kt_bank *bank, const kt_request_params *request) {
     return opens;
 }
 
-kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request) {
-    if (!learned->adapter || !learned->adapter->scoped) return learned->adapter;
+/* Whether an adapter that is scoped, or not, is used for the request. */
+static bool is_used(bool scoped, const kt_learned *learned, const kt_request_params *request) {
+    if (!scoped) return true;
     if (request->corrections.bank && request->corrections.note_tokens >= 0)
-        return NULL; /* the notes say it */
-    return opens_request(learned->bank, request) ? learned->adapter : NULL;
+        return false; /* the notes say it */
+    return opens_request(learned->bank, request);
+}
+
+kt_adapter *kt_learned_adapter(const kt_learned *learned, const kt_request_params *request) {
+    kt_adapter *a = learned->adapter;
+    return a && is_used(a->scoped, learned, request) ? a : NULL;
+}
+
+size_t kt_learned_adapters(const kt_learned *learned, const kt_request_params *request,
+                           kt_adapter_use out[KT_LEARNED_ADAPTERS]) {
+    kt_adapter *const of[KT_LEARNED_ADAPTERS] = {learned->adapter, learned->instant};
+    size_t n = 0;
+    for (int i = 0; i < KT_LEARNED_ADAPTERS; i++)
+        if (of[i] && is_used(of[i]->scoped, learned, request))
+            out[n++] = (kt_adapter_use){of[i], 1.0f};
+    return n;
 }
 
 bool kt__item_opens(kt_bank *bank, const kt__feedback_item *item) {
@@ -239,7 +255,9 @@ static kt_status follow_answer(const kt_model *model, kt_request *r, const int32
 static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedback_item *item,
                          const kt__tutor_patience *patience, bool *same, kt_error *err) {
     const kt_model *model = l->engine->model;
-    const kt_adapter_use use = {kt__adapter_for_item(with->adapter, with->bank, item), 1.0f};
+    kt_adapter *const of[] = {kt__adapter_for_item(with->adapter, with->bank, item),
+                              kt__adapter_for_item(with->instant, with->bank, item)};
+    kt_adapter_use uses[KT_LEARNED_ADAPTERS];
     kt_request_params r = kt_request_params_default();
     kt_request *request;
     size_t n = item->n_right;
@@ -247,8 +265,9 @@ static kt_status ask_one(kt_learner *l, const kt_learned *with, const kt__feedba
     r.prompt.ids = item->prompt;
     r.prompt.n_ids = item->n_prompt;
     r.corrections.recall = with->recall;
-    r.adapters = &use;
-    r.n_adapters = use.adapter ? 1 : 0;
+    r.adapters = uses;
+    for (int i = 0; i < KT_LEARNED_ADAPTERS; i++)
+        if (of[i]) uses[r.n_adapters++] = (kt_adapter_use){of[i], 1.0f};
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = (int32_t)n + 1;
     r.service.priority = -1;

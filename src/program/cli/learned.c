@@ -78,6 +78,9 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts,
     if (i.adapter)
         printf("adapter     version %" PRId64 ", quality %+.3f, used %s\n", i.adapter,
                i.quality_delta, kt__learn_use_of(i.scoped, opts->notes != KT__NOTES_OUT));
+    if (i.n_instant)
+        printf("instant     %d steps, used %s\n", (int)i.n_instant,
+               kt__learn_use_of(i.instant_scoped, opts->notes != KT__NOTES_OUT));
     printf("notes       %s\n", opts->notes_why);
     printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
@@ -168,6 +171,19 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
     if (result.published)
         printf(", used %s", kt__learn_use_of(info.scoped, opts->notes != KT__NOTES_OUT));
     printf("\n%s\n", result.report);
+    kt_free(result.report);
+    return KT_OK;
+}
+
+/* What the instant loop would make of it. */
+static kt_status judge_word(kt_learner **learner, const learned_opts *opts,
+                            const char *const *words, kt_error *err) {
+    const kt_train_params params = {
+        .instant = true, .everywhere = opts->everywhere, .n_own = opts->n_own, .seed = opts->seed};
+    kt_train_result result;
+    (void)words;
+    KT__STEP(kt_learner_train(*learner, &params, &result, err));
+    printf("the instant loop, as the gate sees it:\n%s\n", result.report);
     kt_free(result.report);
     return KT_OK;
 }
@@ -282,8 +298,8 @@ static const struct {
                {"entries", false, show_entries}, {"opens", false, show_opened},
                {"edit", true, edit_entry},       {"export", false, export_all},
                {"rollback", true, roll_back},    {"train", true, train_word},
-               {"freeze", true, freeze_word},    {"thaw", true, thaw_word},
-               {"delete", true, delete_some}};
+               {"judge", true, judge_word},      {"freeze", true, freeze_word},
+               {"thaw", true, thaw_word},        {"delete", true, delete_some}};
 
 /* words: the action, and two more or NULL */
 static int act_on_words(learned_opts *opts, const char *const *words) {
@@ -296,7 +312,7 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
     if (i == KT__COUNT(actions) && !probes)
         return kt__cli_usage_error(
             "learned",
-            "\"%.40s\" is not one of status, list, entries, opens, edit, export, train, probe, "
+            "\"%.40s\" is not one of status, list, entries, opens, edit, export, train, judge, probe, "
             "rollback, freeze, thaw and delete",
             words[0]);
     kt_status status;
@@ -305,6 +321,8 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
         status = probe_model(&session, opts->session.config, &err);
         goto out;
     }
+    opts->learn.instant = actions[i].run == judge_word;
+    opts->learn.everywhere = opts->everywhere;
     KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, session.engine,
                                 !actions[i].changes, &learner, &err));
     KT__TRY(kt__learn_opts_notes(opts->session.config, session.model, &opts->notes, opts->notes_why,
@@ -336,6 +354,7 @@ static int learned_command(int argc, char **argv, kt__config *config) {
             "  that say what it is about; opens TEXT: those that a user's message TEXT opens\n"
             "edit ID TEXT: another correction in the place of one\n"
             "train: an adapter trained from it, and served where it passes the gate\n"
+            "judge: what the gate says of the instant loop (learning.instant), of all that was said\n"
             "probe: whether the model uses notes rightly, by made-up ones, kept for learning.notes\n"
             "rollback VERSION: an earlier version served again (0: the model alone)\n"
             "freeze, thaw: no more feedback taken, or taken again\n"

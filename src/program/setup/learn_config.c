@@ -118,14 +118,15 @@ typedef struct preset {
     double threshold;
     int64_t interval_ms, min_samples;
     const char *consolidation;
+    double instant_lr;
 } preset;
 
 static const preset presets[] = {
-    {"high-variance", 0.7, -1, 0, NULL}, {"stable", 0.3, -1, 0, NULL},
-    {"personal", 0.5, -1, 0, NULL},      {"latency", 0, 200, 20, "Average"},
-    {"quality", 0, 50, 5, "EwcMerge"},   {"memory", 0, 100, 50, "BestOnly"},
+    {"high-variance", 0.7, -1, 0, NULL, 0.005}, {"stable", 0.3, -1, 0, NULL, 0.02},
+    {"personal", 0.5, -1, 0, NULL, 0.01},       {"latency", 0, 200, 20, "Average", 0},
+    {"quality", 0, 50, 5, "EwcMerge", 0},       {"memory", 0, 100, 50, "BestOnly", 0},
 };
-static const preset by_default = {"", 0.5, 100, 10, "EwcMerge"};
+static const preset by_default = {"", 0.5, 100, 10, "EwcMerge", 0.01};
 
 static const char *const consolidations[] = {[KT_CONSOLIDATE_EWC_MERGE] = "EwcMerge",
                                              [KT_CONSOLIDATE_AVERAGE] = "Average",
@@ -169,6 +170,16 @@ static int read_consolidation(const char *name) {
     return i;
 }
 
+enum { INSTANT_SCOPED = 1, INSTANT_EVERYWHERE, N_INSTANT };
+static const char *const instants[N_INSTANT] = {"off", "scoped", "everywhere"};
+
+/* N_INSTANT: it is none. */
+static int read_instant(const char *word) {
+    int i = 0;
+    while (word && i < N_INSTANT && strcmp(instants[i], word) != 0) i++;
+    return i;
+}
+
 kt__learn_plan kt__learn_plan_of(const kt__config *c) {
     const preset *p = find_preset(c->learn_preset), *d = &by_default;
     if (!p) p = d;
@@ -178,11 +189,17 @@ kt__learn_plan kt__learn_plan_of(const kt__config *c) {
     const char *how = c->learn_consolidation ? c->learn_consolidation
                       : p->consolidation     ? p->consolidation
                                              : d->consolidation;
+    int instant = read_instant(c->learn_instant);
     return (kt__learn_plan){
         .quality_threshold = (float)(c->learn_threshold > 0 ? c->learn_threshold : threshold),
         .interval_ms = c->learn_interval_ms >= 0 ? c->learn_interval_ms : interval,
         .min_samples = c->learn_min_samples > 0 ? c->learn_min_samples : samples,
-        .consolidation = (kt_consolidation)read_consolidation(how)};
+        .consolidation = (kt_consolidation)read_consolidation(how),
+        .instant_lr = instant ? (float)(c->learn_instant_lr > 0 ? c->learn_instant_lr
+                                        : p->instant_lr > 0     ? p->instant_lr
+                                                                : d->instant_lr)
+                              : 0.0f,
+        .instant_everywhere = instant == INSTANT_EVERYWHERE};
 }
 
 /* "22:00-06:00" as minutes of the day. */
@@ -208,6 +225,9 @@ kt_status kt__learn_config_check(const kt__config *c, kt_error *err) {
     if (c->learn_notes && read_notes(c->learn_notes) == N_NOTES)
         return kt__config_expected(NULL, "learning.notes", "auto, on, judged or off",
                                    c->learn_notes, err);
+    if (read_instant(c->learn_instant) == N_INSTANT)
+        return kt__config_expected(NULL, "learning.instant", "off, scoped or everywhere",
+                                   c->learn_instant, err);
     if (c->learn_schedule && !read_hours(c->learn_schedule, &from, &to))
         return kt__config_expected(NULL, "learning.schedule", "two times of day, as 22:00-06:00",
                                    c->learn_schedule, err);

@@ -42,6 +42,8 @@ typedef struct kt__learn_plan {
     float quality_threshold;
     int64_t interval_ms, min_samples;
     kt_consolidation consolidation;
+    float instant_lr; /* 0: there is no instant loop */
+    bool instant_everywhere;
 } kt__learn_plan;
 
 /* What becomes of the corrections that a conversation opens. */
@@ -98,7 +100,8 @@ kt_status KT_CHECKED kt__note_probe_write(const kt__config *config, const char *
  * thread. */
 
 typedef struct kt__learn_opts {
-    const char *name; /* a namespace as GET /v1/adapters shows it; NULL: this user's */
+    const char *name;         /* a namespace as GET /v1/adapters shows it; NULL: this user's */
+    bool instant, everywhere; /* with an instant loop, whatever is set, and how it would be used */
 } kt__learn_opts;
 
 /* --namespace; --learn and --learn-dir are settings */

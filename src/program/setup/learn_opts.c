@@ -29,6 +29,10 @@ static kt_status read_learning(const kt__config *given, kt__config *c, kt_error 
         KT__STEP(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
     if (given->learn_notes)
         KT__STEP(kt__config_set(c, "learning.notes", given->learn_notes, "--set", err));
+    if (given->learn_instant)
+        KT__STEP(kt__config_set(c, "learning.instant", given->learn_instant, "--set", err));
+    c->learn_instant_lr = given->learn_instant_lr;
+    c->learn_instant_ewc = given->learn_instant_ewc;
     return kt__config_finish(c, err);
 }
 
@@ -49,11 +53,18 @@ kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *give
     *out = NULL;
     KT__TRY(kt__config_create(&c, err));
     KT__TRY(find_folder(opts, given, c, folder, sizeof folder, err));
+    if (opts->instant)
+        KT__TRY(kt__config_set(c, "learning.instant", opts->everywhere ? "everywhere" : "scoped",
+                               "--set", err));
+    const kt__learn_plan plan = kt__learn_plan_of(c);
     const kt_learner_params params = {.dir = folder,
                                       .max_entries = (uint64_t)c->learn_entries,
                                       .max_bytes = c->learn_bytes,
-                                      .quality_threshold = kt__learn_plan_of(c).quality_threshold,
+                                      .quality_threshold = plan.quality_threshold,
                                       .recall = {.n_max = (int32_t)c->learn_recall},
+                                      .instant_lr = plan.instant_lr,
+                                      .instant_everywhere = plan.instant_everywhere,
+                                      .instant_ewc = (float)c->learn_instant_ewc,
                                       .read_only = read_only};
     if (read_only && !kt__file_exists(folder))
         KT__TRY(kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there"));

@@ -376,7 +376,7 @@ void kt__session_tell_notes(const kt_request_report *report) {
 /* An adapter that was trained comes after those of --lora. */
 kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_learned *learned,
                              kt_error *err) {
-    kt_adapter_use uses[KT_ADAPTERS_MAX];
+    kt_adapter_use uses[KT_ADAPTERS_MAX + KT_LEARNED_ADAPTERS];
     size_t n = s->lora.n;
     *learned = (kt_learned){0};
     if (!s->learner) return KT_OK;
@@ -386,8 +386,8 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     request->corrections.bank = learned->bank;
     request->corrections.note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
-    kt_adapter *adapter = kt_learned_adapter(learned, request);
-    if (adapter && n < KT_ADAPTERS_MAX) uses[n++] = (kt_adapter_use){adapter, 1.0f};
+    n += kt_learned_adapters(learned, request, uses + n);
+    if (n > KT_ADAPTERS_MAX) n = KT_ADAPTERS_MAX;
     status = kt_seq_set_adapters(s->seq, uses, n, err);
     bool judged = s->notes == KT__NOTES_RECITED && !request->constraint.n_forms &&
                   !request->calls.tools;

@@ -120,13 +120,14 @@ structures! {
     kt_recall_params { n_max: i32, cos_from: f32, cos_full: f32, }
     kt_learner_params {
         dir: *const c_char, max_entries: u64, max_bytes: u64, quality_threshold: f32, recall: kt_recall_params,
-        read_only: bool,
+        read_only: bool, instant_lr: f32, instant_ewc: f32,
+        instant_everywhere: bool,
     }
     kt_feedback_params {
         kept: *const kt_kept, about: *const c_char, score: f32, correction: *const c_char, n_correction: usize,
     }
-    kt_feedback_result { id: u64, version: i64, n_pairs: i32, keys_us: i64, update_us: i64, }
-    kt_learned { version: i64, recall: *mut kt_recall, adapter: *mut kt_adapter, bank: *mut kt_bank, }
+    kt_feedback_result { id: u64, version: i64, n_pairs: i32, keys_us: i64, update_us: i64, instant_us: i64, }
+    kt_learned { version: i64, recall: *mut kt_recall, adapter: *mut kt_adapter, bank: *mut kt_bank, instant: *mut kt_adapter, }
 }
 
 macro_rules! opaque {

@@ -152,9 +152,12 @@ static void write_feedback(kt__job *job, const char *name, const kt_feedback_res
     begin_reply(job, "feedback", name);
     (void)kt__buf_printf(&job->answer.out,
                          ",\"id\":\"fb_%" PRIu64 "\",\"version\":%" PRId64
-                         ",\"tokens\":%d,\"keys_ms\":%.3f,\"update_ms\":%.3f}",
+                         ",\"tokens\":%d,\"keys_ms\":%.3f,\"update_ms\":%.3f",
                          r->id, r->version, (int)r->n_pairs, (double)r->keys_us / 1e3,
                          (double)r->update_us / 1e3);
+    if (r->instant_us)
+        (void)kt__buf_printf(&job->answer.out, ",\"instant_ms\":%.3f", (double)r->instant_us / 1e3);
+    (void)kt__buf_putc(&job->answer.out, '}');
 }
 
 /* Each choice of a request is an answer of its own. */
@@ -335,6 +338,7 @@ static kt_status run_train(kt__job *job, kt_error *err) {
     asked.seed = (uint64_t)seed;
     KT__STEP(flag_field(job, "deep", false, &asked.deep, err));
     KT__STEP(flag_field(job, "everywhere", false, &asked.everywhere, err));
+    KT__STEP(flag_field(job, "instant", false, &asked.instant, err));
     KT__STEP(flag_field(job, "wait", true, &wait, err));
     if (wait) return wait_for_turn(job, learner, name, asked, err);
     KT__STEP(kt__trainer_queue(job->shared->trainer, job->model.served, name, asked, err));
@@ -482,6 +486,10 @@ static void write_learner(kt__buf *out, const char *name, const char *model,
         info->version, info->last_version, info->adapter, info->quality_delta, info->n_feedback,
         info->n_corrections, info->n_scores, (int)info->recall.n, info->bytes, info->n_pending,
         info->frozen ? "true" : "false", info->scoped ? "true" : "false");
+    if (info->n_instant)
+        (void)kt__buf_printf(out, ",\"instant\":{\"steps\":%d,\"ms\":%.3f,\"scoped\":%s}",
+                             (int)info->n_instant, (double)info->instant_us / 1e3,
+                             info->instant_scoped ? "true" : "false");
     write_stage(out, info);
     (void)kt__buf_putc(out, '}');
 }

@@ -114,13 +114,11 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.corrections.recall = learned.recall;
-    kt_adapter *adapter = kt_learned_adapter(&learned, &job->request.wire->req);
-    if (adapter) {
-        job->model.adapters[0] = (kt_adapter_use){kt_adapter_hold(adapter), 1.0f};
-        job->model.n_adapters = 1;
-        job->request.wire->req.adapters = job->model.adapters;
-        job->request.wire->req.n_adapters = 1;
-    }
+    size_t n = kt_learned_adapters(&learned, &job->request.wire->req, job->model.adapters);
+    for (size_t i = 0; i < n; i++) kt_adapter_hold(job->model.adapters[i].adapter);
+    job->model.n_adapters = n;
+    if (n) job->request.wire->req.adapters = job->model.adapters;
+    if (n) job->request.wire->req.n_adapters = n;
     pthread_mutex_unlock(&job->lock);
     return mode == KT__NOTES_RECITED ? judge_question(job, err) : KT_OK;
 }

@@ -89,6 +89,7 @@ kt_status kt__trainer_train(kt__trainer *t, const kt__trained *of, const char *n
     kt__learner_table *table = kt__served_learners(of->served);
     kt_train_params p = {.deep = asked.deep,
                          .everywhere = asked.everywhere,
+                         .instant = asked.instant,
                          .noted = asked.by_itself && is_noted(t, c, of),
                          .seed = asked.seed,
                          .background = true,

@@ -12,7 +12,7 @@ typedef struct kt__trainer kt__trainer;
 
 /* What was asked for, as kt_train_params has it. */
 typedef struct kt__train_asked {
-    bool deep, everywhere;
+    bool deep, everywhere, instant;
     bool by_itself; /* nobody asked: nothing is trained that requests with notes do not use */
     uint64_t seed;
 } kt__train_asked;
