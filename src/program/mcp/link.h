@@ -68,7 +68,7 @@ bool kt__mcp_param_headers(const json_t *schema, const json_t *args, kt__buf *li
  * it is ended, with all that it started in its group. Knows no message. One user at a time. */
 
 typedef struct kt__child {
-    pid_t pid;         /* 0: none runs */
+    int pid;           /* 0: none runs */
     int to, from, err; /* its standard input, output and error; do not block; -1: closed */
 } kt__child;
 

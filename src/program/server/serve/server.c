@@ -218,8 +218,8 @@ static kt_status open_transports(kt__server *s, int lines, kt_error *err) {
     const kt__config *c = s->shared.start;
     kt_status status = KT_OK;
     if (c->socket || lines >= 0)
-        KT__TRY(kt__unix_open(&s->shared, c->socket, (mode_t)c->socket_mode, lines, &s->unix_socket,
-                              err));
+        KT__TRY(kt__unix_open(&s->shared, c->socket, (unsigned)c->socket_mode, lines,
+                              &s->unix_socket, err));
     if (s->http) KT__TRY(kt__http_start(s->http, err));
     if (!s->unix_socket && s->http && c->no_run_dir)
         kt__slog_line(

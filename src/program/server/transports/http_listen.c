@@ -104,7 +104,7 @@ kt_status kt__http_socket_listen(const kt__http_socket *at, const char *listen_a
     return fail_listen(listen_at, errno, err);
 }
 
-static kt_status open_unix(kt__http_socket *out, const char *path, mode_t mode, kt_error *err) {
+static kt_status open_unix(kt__http_socket *out, const char *path, unsigned mode, kt_error *err) {
     kt_status status = kt__listener_open(path, mode, &out->listener, err);
     if (status != KT_OK) return status;
     out->fd = out->listener.fd;
@@ -144,7 +144,7 @@ kt_status kt__http_socket_open(const kt__config *config, const char *listen_at, 
     *out = KT__HTTP_NO_SOCKET;
     out->fd = fd;
     if (fd < 0 && !strncmp(listen_at, "unix:", 5)) {
-        status = open_unix(out, listen_at + 5, (mode_t)config->socket_mode, err);
+        status = open_unix(out, listen_at + 5, (unsigned)config->socket_mode, err);
     } else if (fd < 0) {
         status = open_tcp(out, listen_at, err);
     }

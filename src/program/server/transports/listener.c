@@ -81,7 +81,7 @@ static bool is_served(const char *path) {
 
 /* Linux takes the mode of the new file from the descriptor, less the umask: it is never more open
  * than asked for. Then it gets what the umask took away. */
-static kt_status bind_quietly(kt__listener *l, mode_t mode, kt_error *err) {
+static kt_status bind_quietly(kt__listener *l, unsigned mode, kt_error *err) {
     char path[sizeof l->path + 16];
     struct sockaddr_un address;
     struct stat st;

@@ -292,7 +292,7 @@ static void on_listener(kt__watch *watch, uint32_t events) {
 
 /* ---- life ---- */
 
-kt_status kt__unix_open(kt__shared *shared, const char *path, mode_t mode, int fd, kt__unix **out,
+kt_status kt__unix_open(kt__shared *shared, const char *path, unsigned mode, int fd, kt__unix **out,
                         kt_error *err) {
     kt_status status = KT_OK;
     *out = NULL;

@@ -11,7 +11,7 @@
 typedef struct kt__unix kt__unix;
 
 /* fd: a socket that was passed in, or -1: one is made at path. */
-kt_status KT_CHECKED kt__unix_open(kt__shared *shared, const char *path, mode_t mode, int fd,
+kt_status KT_CHECKED kt__unix_open(kt__shared *shared, const char *path, unsigned mode, int fd,
                                    kt__unix **out, kt_error *err);
 void kt__unix_stop_accepting(kt__unix *u);
 void kt__unix_tick(kt__unix *u); /* loop: lets go of clients that read nothing */

@@ -16,8 +16,8 @@ struct kt__unix_client {
     kt__unix *home;
     kt__unix_client *next, **link;
     uint64_t serial; /* from 1 */
-    uid_t uid;
-    pid_t pid;
+    unsigned uid;
+    int pid;
     char name[32]; /* "uid:1000" */
     kt__framer framer;
     size_t n_held; /* bytes of the line that is coming, counted by kt__shared_hold */
