@@ -18,15 +18,26 @@ typedef struct plain {
         *hidden; /* [d_model][d_model] times the last normed state is added to it, or NULL */
     const struct plain *host; /* of an assistant: whose keys and values it reads */
     bool f16_kv;              /* keys and values of attention are rounded to f16 */
+    struct plain_found
+        *found; /* [N_FOUND] tensors by the literal that names them: the list is long */
 } plain;
 
+enum { N_FOUND = 4096 };
+typedef struct plain_found {
+    const char *suffix;
+    int layer;
+    const double *data;
+} plain_found;
+
 static inline const double *weights(const plain *p, int layer, const char *suffix) {
+    plain_found *at = &p->found[((uintptr_t)suffix * 31 + (uintptr_t)(layer + 1) * 521) % N_FOUND];
+    if (at->suffix == suffix && at->layer == layer) return at->data;
+    *at = (plain_found){suffix, layer, NULL};
     char name[48];
     snprintf(name, sizeof name, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer, suffix);
-    for (int t = 0; t < p->n; t++) {
-        if (strcmp(p->list[t].name, name) == 0) return p->data[t];
-    }
-    return NULL;
+    for (int t = 0; t < p->n; t++)
+        if (strcmp(p->list[t].name, name) == 0) at->data = p->data[t];
+    return at->data;
 }
 
 static inline void plain_init(plain *p, const fixture_spec *s) {
@@ -34,6 +45,7 @@ static inline void plain_init(plain *p, const fixture_spec *s) {
     p->hidden = NULL;
     p->host = NULL;
     p->f16_kv = false;
+    p->found = calloc(N_FOUND, sizeof *p->found);
     p->n = fixture_tensors(s, p->list);
     for (int t = 0; t < p->n; t++) {
         size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1] * p->list[t].ne[2]);
@@ -44,6 +56,11 @@ static inline void plain_init(plain *p, const fixture_spec *s) {
             p->data[t][i] = (double)(p->list[t].norm ? 1.0f + v * 0.3f : v);
         }
     }
+}
+
+static inline void plain_free(plain *p) {
+    for (int t = 0; t < p->n; t++) free(p->data[t]);
+    free(p->found);
 }
 
 static inline void multiply(const double *w, const double *bias, int rows, int cols,

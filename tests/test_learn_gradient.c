@@ -159,10 +159,8 @@ static void choose_rows(world *w) {
 }
 
 static void close_world(world *w) {
-    for (int t = 0; t < w->plain.n; t++) {
-        free(w->plain.data[t]);
-        free(w->base.data[t]);
-    }
+    plain_free(&w->plain);
+    plain_free(&w->base);
     free(w->values);
     kt__factors_free(w->factors);
     kt__losses_destroy(w->losses);

@@ -997,7 +997,7 @@ static void test_forward_is_right(void **state) {
             }
         }
     }
-    for (int t = 0; t < p.n; t++) free(p.data[t]);
+    plain_free(&p);
     lib_close(&l);
 }
 
@@ -1088,7 +1088,7 @@ static void test_proposals_are_right(void **state) {
         expect_near(s, kt__fwd_logits(l.fwd, 0), want, i);
     }
     expect_first_rows(&l, &ids[ALL + DEPTH], ALL + DEPTH, carry, true);
-    for (int t = 0; t < p.n; t++) free(p.data[t]);
+    plain_free(&p);
     lib_close(&l);
 }
 
@@ -1161,8 +1161,8 @@ static void expect_right(const fixture_spec *of) {
         expect_near(of, kt__fwd_logits(a.fwd, 0), want, i);
     }
     expect_first_rows(&a, &ids[ALL + DEPTH], ALL, carry, false);
-    for (int t = 0; t < p.n; t++) free(p.data[t]);
-    for (int t = 0; t < own.n; t++) free(own.data[t]);
+    plain_free(&p);
+    plain_free(&own);
     a.kv = NULL;
     lib_close(&a);
     lib_close(&l);
