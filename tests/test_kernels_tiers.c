@@ -345,6 +345,33 @@ static void test_long_odd_rows(void **state) {
 }
 
 /* No rows or no tokens: nothing is written, neither to out nor, through it, in place. */
+/* A row that is no multiple of 256 long may be read beyond its end, into a row whose scales are infinite: nothing of
+ * these comes into it. */
+static void test_rows_stay_apart(void **state) {
+    static const kt__type types[] = {KT__TYPE_Q4_0, KT__TYPE_Q4_1, KT__TYPE_Q5_0,
+                                     KT__TYPE_Q5_1, KT__TYPE_Q8_0, KT__TYPE_IQ4_NL};
+    bench *b = *state;
+    kd_rng rng = {11};
+    if (emulate) emulate();
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const mm_case c = {.type = types[i], .n_row = 5, .n_col = 576 + 64 * (int)i, .n_tok = 1};
+        kt__mm mm = {
+            .type = c.type, .n_row = c.n_row, .n_col = c.n_col, .n_tok = 1, .ld_out = MAX_ROW};
+        fill_weights(b, &c, &rng, &mm);
+        fill_act(b, &c, act_kind_of(&c, ROWDOT), &rng, &mm);
+        size_t block = kt__type_row_bytes(c.type, 32);
+        const uint16_t infinite = 0x7c00;
+        for (size_t at = mm.w_row_bytes; at < 5 * mm.w_row_bytes; at += block)
+            memcpy((uint8_t *)(uintptr_t)mm.w + at, &infinite, sizeof infinite);
+        run_case(b, &c, mm, function_of(kd_ref(), c.type, ROWDOT), b->want);
+        assert_true(isfinite(b->want[0]) && !isfinite(b->want[1]));
+        for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
+            run_case(b, &c, mm, function_of(*tier, c.type, ROWDOT), b->got);
+            report(&c, (*tier)->name, ROWDOT, b->want, b->got, MAX_ROW);
+        }
+    }
+}
+
 static void test_nothing_to_do(void **state) {
     bench *b = *state;
     size_t n_out = (size_t)MAX_TOK * (MAX_ROW + PAD_OUT);
@@ -373,6 +400,7 @@ int main(void) {
         cmocka_unit_test(test_every_number_of_tokens), cmocka_unit_test(test_every_number_of_rows),
         cmocka_unit_test(test_every_kind_of_data),     cmocka_unit_test(test_large_tiles),
         cmocka_unit_test(test_long_odd_rows),          cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_rows_stay_apart),
     };
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
     emulate_what_is_asked();
