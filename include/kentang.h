@@ -1513,6 +1513,7 @@ typedef struct kt_learner_params {
      * to earlier feedback. */
     float instant_lr, instant_ewc;
     bool instant_everywhere; /* used for every conversation, not only where one of the corrections opens */
+    float instant_share; /* how much of what the steps made counts; 0: 1 */
 } kt_learner_params;
 
 enum { KT_CORRECTION_MAX = 64 << 10, KT_VERSION_SERVED = -1 };

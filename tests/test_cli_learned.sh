@@ -60,6 +60,14 @@ grep -q '"why":"[012] held-out conversations* [a-z]* too few' "$dir/out" || fail
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
 "$kentang" learned rollback 1
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "rolled forth"
+# the instant loop: of what the journal has, and only where it is asked for
+"$kentang" learn status | grep -q "^instant" && fail "an instant loop that nobody asked for"
+"$kentang" learn status --learn-instant scoped | grep -q "^instant     1 steps, used where a correction opens" || fail "status of the instant loop"
+"$kentang" learn status --learn-instant everywhere | grep -q "^instant     1 steps, used everywhere" || fail "an instant loop for all"
+"$kentang" learn status --learn-instant always 2>"$dir/err" && fail "no such use"
+grep -q "expected one of off|scoped|everywhere" "$dir/err" || fail "says what it may be: $(cat "$dir/err")"
+"$kentang" learn judge --own 16 >"$dir/out" 2>"$dir/err" || fail "judge: $(cat "$dir/err")"
+grep -q '"why":"[0-9]* held-out' "$dir/out" || fail "the gate on the instant loop: $(cat "$dir/out")"
 # notes: the built-in model uses them; without, what is recalled is named, too
 "$kentang" run --learn --temp 0 -p "I lost the blue ladder." 2>"$dir/err" >/dev/null
 grep -q "^(learned: fb_2)$" "$dir/err" || fail "notes without a probe: $(cat "$dir/err")"

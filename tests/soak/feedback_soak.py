@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Feedback by the thousand while others generate: nothing that was acknowledged is lost, and memory stays flat.
 
-usage: feedback_soak.py KENTANG [EVENTS] [CLIENTS] [KILLS] [LOOP_S]      (10000 events, 16 clients, 1 kill, 0 s; Python's standard library only)
+usage: feedback_soak.py KENTANG [EVENTS] [CLIENTS] [KILLS] [LOOP_S] [OPTION...]      (10000 events, 16 clients, 1 kill, 0 s; Python's standard library only;
+OPTION: of serve, as --learn-instant everywhere)
 
 A server with --learn and the embedded model. CLIENTS stream answers all the time; two more ask, and say of each answer
 what they think of it: thumbs, scores, corrections. One rolls their versions back and forth. KILLS times in the course of it, the server is
@@ -29,6 +30,7 @@ EVENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 10000
 CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16
 KILLS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 LOOP_S = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+MORE = sys.argv[6:]
 QUESTIONS = ["Hello!", "What is 3 plus 4?", "Tell me a joke.", "Who are you?", "What can you do?", "Where is the blue ladder?"]
 
 
@@ -43,7 +45,7 @@ class Server:
         settings = ["learning.enabled=true", f"learning.dir={self.home}", f"learning.max_entries={2 * EVENTS + 1000}", "learning.max_bytes=4G",
                     "learning.recall=8192", "learning.keep=4M", "kv=24M", "learning.background_interval_ms=0", "learning.replay=200", f"parallel={CLIENTS}"]
         args = [a for s in settings for a in ("--set", s)]
-        self.process = subprocess.Popen([KENTANG, "serve", "--no-config", "--no-env", "--socket", "none", "--listen", f"127.0.0.1:{self.port}", *args],
+        self.process = subprocess.Popen([KENTANG, "serve", "--no-config", "--no-env", "--socket", "none", "--listen", f"127.0.0.1:{self.port}", *args, *MORE],
                                         stderr=subprocess.DEVNULL)
         for _ in range(600):
             try:

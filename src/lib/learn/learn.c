@@ -227,6 +227,24 @@ out:
     return status;
 }
 
+kt_status kt__learn_scale_and_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                                    const kt__learn_settings *settings, kt__factors *candidate,
+                                    kt__learn_report *report, kt_error *err) {
+    kt__learner *learner = NULL;
+    kt__split split = {0};
+    kt_status status;
+    *report = (kt__learn_report){.share = 1.0};
+    KT__TRY(check_call(on, samples, n, settings, err));
+    KT__TRY(kt__split_make(samples, n, settings, &split, err));
+    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    KT__TRY(shrink_adapter(learner, samples, &split, settings, candidate, report, err));
+    status = kt__gate(learner, samples, &split, settings, NULL, candidate, report, err);
+out:
+    kt__learner_destroy(learner);
+    kt__split_free(&split);
+    return status;
+}
+
 static kt_status list_all(size_t n, size_t **out, kt_error *err) {
     *out = kt__calloc(n + 1, sizeof **out);
     if (!*out) return kt__fail_nomem(err, "a list of samples", n * sizeof **out);

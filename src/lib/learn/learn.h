@@ -110,6 +110,10 @@ kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, siz
                           const kt__learn_settings *settings, const kt__factors *prior,
                           const kt__factors *candidate, kt__learn_report *report,
                           kt_error *err) KT_CHECKED;
+/* The same of a candidate that is scaled down first, as a training's result is (report->share). */
+kt_status kt__learn_scale_and_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                                    const kt__learn_settings *settings, kt__factors *candidate,
+                                    kt__learn_report *report, kt_error *err) KT_CHECKED;
 /* Mean loss of an adapter (NULL: the base) on the samples' masked tokens. */
 kt_status kt__learn_evaluate(const kt__learn_on *on, const kt__factors *factors,
                              const kt__sample *samples, size_t n,

@@ -39,6 +39,7 @@ static kt_status make_adapter(kt_learner *l, kt__loop *loop, kt_adapter **instan
     kt__lora_part part;
     kt_adapter *made;
     kt__factors_parts(kt__instant_factors(loop->of), &part);
+    if (l->params.instant_share > 0.0f) part.scale *= l->params.instant_share;
     KT__STEP(kt__adapter_of_parts(l->engine->model, &part, 1, name, loop->scoped, &made, err));
     kt_adapter_close(*instant);
     *instant = made;

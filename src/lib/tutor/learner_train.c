@@ -576,12 +576,12 @@ static kt_status take_pool(training_run *r) {
     return kt__pool_create_at(n, r->p->background ? &low : &ctx->affinity, &r->pool, r->err);
 }
 
-/* What the instant loop makes of it, as it is served. */
+/* What the instant loop makes of it, and at which share (learning.instant_share). */
 static kt_status judge_instant(training_run *r) {
     note_stage(r, KT_TRAIN_JUDGING, 0, 0);
     KT__STEP(kt__loop_factors(r->learner, r->chain, r->n_chain, &r->candidate, r->err));
-    KT__STEP(kt__learn_judge(&r->on, r->lesson.samples, r->lesson.n, &r->settings, NULL,
-                             r->candidate, &r->report, r->err));
+    KT__STEP(kt__learn_scale_and_judge(&r->on, r->lesson.samples, r->lesson.n, &r->settings,
+                                       r->candidate, &r->report, r->err));
     return conclude_run(r);
 }
 

@@ -183,7 +183,8 @@ static kt_status judge_word(kt_learner **learner, const learned_opts *opts,
     kt_train_result result;
     (void)words;
     KT__STEP(kt_learner_train(*learner, &params, &result, err));
-    printf("the instant loop, as the gate sees it:\n%s\n", result.report);
+    puts("the instant loop at the share that the gate allows (learning.instant_share):");
+    puts(result.report);
     kt_free(result.report);
     return KT_OK;
 }
@@ -316,6 +317,9 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
             "rollback, freeze, thaw and delete",
             words[0]);
     kt_status status;
+    /* what the model writes for a training is written many at a time */
+    bool writes = !probes && (actions[i].run == train_word || actions[i].run == judge_word);
+    if (!writes) opts->session.config->parallel = 1;
     KT__TRY(kt__session_open(&opts->session, &session, &err));
     if (probes) {
         status = probe_model(&session, opts->session.config, &err);
@@ -336,12 +340,12 @@ out:
 
 static int learned_command(int argc, char **argv, kt__config *config) {
     learned_opts opts = {.session = {.config = config, .many = true}};
-    config->parallel = 1;
     config->chat_fallback = true; /* as the server that learns has it */
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
         kt__learn_opts_group(&opts.learn),
         kt__setting_opts_one(config, "Its folder", KT__SETTING_learn_dir),
+        kt__setting_opts_one(config, "As the server has it", KT__SETTING_learn_instant),
         kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {

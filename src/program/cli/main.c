@@ -78,9 +78,9 @@ static int run_command(const char *name, int argc, char **argv) {
 
 /* `kentang learn status` is `kentang learned status`: a file to learn from has another name. */
 static const char *command_meant(int argc, char **argv) {
-    static const char *const words[] = {"status", "list",   "entries", "opens",
-                                        "edit",   "export", "train",   "probe",
-                                        "freeze", "thaw",   "delete",  "rollback"};
+    static const char *const words[] = {"status", "list",     "entries", "opens",  "edit",
+                                        "export", "train",    "probe",   "freeze", "thaw",
+                                        "delete", "rollback", "judge"};
     for (size_t i = 0; argc > 2 && !strcmp(argv[1], "learn") && i < KT__COUNT(words); i++) {
         if (!strcmp(argv[2], words[i])) return "learned";
     }

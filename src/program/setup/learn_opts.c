@@ -32,6 +32,7 @@ static kt_status read_learning(const kt__config *given, kt__config *c, kt_error 
     if (given->learn_instant)
         KT__STEP(kt__config_set(c, "learning.instant", given->learn_instant, "--set", err));
     c->learn_instant_lr = given->learn_instant_lr;
+    c->learn_instant_share = given->learn_instant_share;
     c->learn_instant_ewc = given->learn_instant_ewc;
     return kt__config_finish(c, err);
 }
@@ -64,6 +65,7 @@ kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *give
                                       .recall = {.n_max = (int32_t)c->learn_recall},
                                       .instant_lr = plan.instant_lr,
                                       .instant_everywhere = plan.instant_everywhere,
+                                      .instant_share = (float)c->learn_instant_share,
                                       .instant_ewc = (float)c->learn_instant_ewc,
                                       .read_only = read_only};
     if (read_only && !kt__file_exists(folder))

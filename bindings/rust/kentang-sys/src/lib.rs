@@ -121,7 +121,7 @@ structures! {
     kt_learner_params {
         dir: *const c_char, max_entries: u64, max_bytes: u64, quality_threshold: f32, recall: kt_recall_params,
         read_only: bool, instant_lr: f32, instant_ewc: f32,
-        instant_everywhere: bool,
+        instant_everywhere: bool, instant_share: f32,
     }
     kt_feedback_params {
         kept: *const kt_kept, about: *const c_char, score: f32, correction: *const c_char, n_correction: usize,

@@ -75,6 +75,7 @@ static kt_status open_learner(opened_learner *o, const kt__config *config, kt_en
                                       .recall = {.n_max = (int32_t)config->learn_recall},
                                       .instant_lr = plan.instant_lr,
                                       .instant_everywhere = plan.instant_everywhere,
+                                      .instant_share = (float)config->learn_instant_share,
                                       .instant_ewc = (float)config->learn_instant_ewc};
     return kt_learner_open(engine, &params, &o->learner, err);
 }
