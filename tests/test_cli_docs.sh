@@ -40,7 +40,7 @@ for command in $commands; do
 done
 
 # every setting
-sed -n 's/^\(SETTING\|OPTION\)([^"]*"\([^"]*\)".*/\2/p' "$source/src/program/setup/settings.def" >"$dir/keys"
+grep -o '\.key = "[^"]*"' "$source/src/program/setup/settings.def" | sed 's/.*"\(.*\)"/\1/' >"$dir/keys"
 [ "$(wc -l <"$dir/keys")" -ge 40 ] || fail "the list of settings"
 roff <"$dir/keys" | sed 's/^/.B /' | has "$docs/man/man5/kentang.toml.5"
 for file in bash/kentang zsh/_kentang fish/kentang.fish; do sed 's/$/=/' "$dir/keys" | has "$docs/$file"; done

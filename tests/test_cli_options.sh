@@ -16,7 +16,8 @@ cp "$source/src/lib/context/demo.gguf" draft.gguf
 
 # options GROUP: their names
 options() {
-    sed -n "s/^OPTION(.* $1, \"\([a-z-]*\)\", .*/\1/p" "$source/src/program/setup/settings.def"
+    tr '\n' ' ' <"$source/src/program/setup/settings.def" | grep -o "\.group = KT__OPTIONS_$1, *\.option = \"[a-z-]*\"" |
+        sed 's/.*"\([a-z-]*\)"/\1/'
 }
 [ "$(options MODEL | wc -l)" -ge 15 ] && [ "$(options SIZES | wc -l)" -ge 9 ] || fail "the list of options"
 

@@ -25,7 +25,7 @@ typedef enum kt__setting_kind {
 
 /* A number of each setting, in the order of settings.def. */
 enum {
-#define SETTING(member, kind, key, value, low, high, live, help) KT__SETTING_##member,
+#define SETTING(member, kind, value, ...) KT__SETTING_##member,
 #include "setup/settings.def"
 #undef SETTING
     KT__N_SETTINGS
@@ -77,7 +77,7 @@ struct kt__config {
 #define SET_PATH(name) const char *name;
 #define SET_TEXTS(name) kt__texts name;
 #define SET_MODE(name) int64_t name;
-#define SETTING(member, kind, key, value, low, high, live, help) SET_##kind(member)
+#define SETTING(member, kind, value, ...) SET_##kind(member)
 #include "setup/settings.def"
 #undef SETTING
 #undef SET_BOOL

@@ -10,27 +10,11 @@
 #include "base/files.h"
 #include "base/text.h"
 
-enum { OF_MODEL = 2 }; /* in the column that says whether a reload applies a setting */
-
 static const kt__setting settings[] = {
-#define COMMON(member, type, name, least, most, is_live, text)                             \
-    .key = name, .kind = KT__SET_##type, .at = offsetof(kt__config, member), .low = least, \
-    .high = (double)(most), .live = (is_live) == 1, .of_model = (is_live) == OF_MODEL,     \
-    .help = text
-#define SETTING(member, type, name, value, least, most, is_live, text) \
-    {COMMON(member, type, name, least, most, is_live, text)},
-#define OPTION(member, type, name, value, least, most, is_live, of, word, second, letters, called, \
-               text)                                                                               \
-    {COMMON(member, type, name, least, most, is_live, text),                                       \
-     .group = KT__OPTIONS_##of,                                                                    \
-     .option = word,                                                                               \
-     .also = second,                                                                               \
-     .brief = letters,                                                                             \
-     .argument = called},
+#define SETTING(member_, kind_, value, ...) \
+    {.at = offsetof(kt__config, member_), .kind = KT__SET_##kind_, __VA_ARGS__},
 #include "setup/settings.def"
 #undef SETTING
-#undef OPTION
-#undef COMMON
 };
 _Static_assert(sizeof settings / sizeof settings[0] == KT__N_SETTINGS, "a name for each setting");
 

@@ -16,7 +16,7 @@
 
 kt_status kt__config_create(kt__config **out, kt_error *err) {
     const kt__config defaults = {
-#define SETTING(member, kind, key, value, low, high, live, help) .member = value,
+#define SETTING(member, kind, value, ...) .member = value,
 #include "setup/settings.def"
 #undef SETTING
     };
