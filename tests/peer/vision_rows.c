@@ -82,11 +82,11 @@ static void write_next(char **argv, const uint8_t *file, size_t len) {
         chat, sizeof chat,
         "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"},{\"type\":\"text\",\"text\":\"%s\"}]}]",
         argv[4]);
-    r.chat_json = chat;
-    r.chat_json_len = strlen(chat);
-    r.pictures = &picture;
-    r.n_pictures = 1;
-    r.n_logprobs = KT_LOGPROBS_MAX;
+    r.prompt.chat_json = chat;
+    r.prompt.chat_json_len = strlen(chat);
+    r.prompt.pictures = &picture;
+    r.prompt.n_pictures = 1;
+    r.logprobs.n = KT_LOGPROBS_MAX;
     r.gen.n_predict = 2;
     r.gen.ignore_eog = true;
     r.gen.sampling.temperature = 0;
