@@ -81,6 +81,8 @@ static void make_good(void) {
     snprintf(dir, sizeof dir, "/dev/shm/kentang-fuzz-%ld", (long)getpid());
     snprintf(journal, sizeof journal, "%s/journal", dir);
     snprintf(current, sizeof current, "%s/CURRENT", dir);
+    const kt__feedback_adapter_files files = {
+        .adapter = "/dev/null", .report = "{}", .n_report = 2, .quality = 1};
     item.prompt = item.right = ids;
     item.n_prompt = item.n_right = 3;
     item.keys = (kt__feedback_keys){3, ids, keys};
@@ -88,7 +90,7 @@ static void make_good(void) {
         kt__feedback_add(s, &item, &id, &version, &err) != KT_OK ||
         kt__feedback_add(s, &item, &id, &version, &err) != KT_OK ||
         kt__feedback_delete(s, id, &err) != KT_OK ||
-        kt__feedback_publish(s, "/dev/null", "{}", 2, 1, &version, &err) != KT_OK)
+        kt__feedback_publish(s, &files, &version, &err) != KT_OK)
         abort();
     item.keys.n = 0;
     if (kt__feedback_add(s, &item, &id, &version, &err) != KT_OK) abort();

@@ -91,8 +91,10 @@ static void put_goods(subject *s) {
     kt__kv_block_write(s->kv, table.pages[0], zeros);
     s->store.put(s->store.user, &s->blocks[KT__DISK_BLOCK], s->kv, table.pages[0]);
     if (s->n_kinds == 2) {
-        kt__kv_end_write(s->kv, &table, N_POS, zeros);
-        s->store.put_end(s->store.user, &s->blocks[KT__DISK_END], s->kv, &table);
+        kt__kv_end end = kt__kv_end_new(&table, N_POS);
+        kt__kv_end_write(s->kv, &end, zeros);
+        kt__kv_end_take(s->kv, &table, &end);
+        s->store.put_end(s->store.user, &s->blocks[KT__DISK_END], s->kv, &end);
     }
     kt__disk_flush(s->disk);
     kt__kv_table_free(s->kv, &table);

@@ -73,8 +73,9 @@ static void look_at(const kt__job *job) {
     for (size_t i = 0; i < wire->req.gen.n_stop; i++) {
         if (!wire->req.gen.stop[i]) __builtin_trap();
     }
-    for (size_t i = 0; i < wire->req.n_messages; i++) {
-        if (!wire->req.messages[i].role || !wire->req.messages[i].content) __builtin_trap();
+    for (size_t i = 0; i < wire->req.prompt.n_messages; i++) {
+        if (!wire->req.prompt.messages[i].role || !wire->req.prompt.messages[i].content)
+            __builtin_trap();
     }
 }
 

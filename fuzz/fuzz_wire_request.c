@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kt_error err;
     kt__wire_request *r = NULL;
-    kt_request_params defaults = {.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
+    kt_request_params defaults = {.gen = kt_gen_params_default(), .n_choices = 1, .logprobs.n = -1};
     kt__buf out;
     if (size < 1) return 0;
     kt__buf_init(&out, 1 << 20);
@@ -18,11 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                      &err);
     if (status == KT_OK) {
         const kt_request_params *q = &r->req;
-        if ((q->messages != NULL) + (q->chat_json != NULL) + (q->text != NULL) + (q->ids != NULL) !=
+        if ((q->prompt.messages != NULL) + (q->prompt.chat_json != NULL) +
+                (q->prompt.text != NULL) + (q->prompt.ids != NULL) !=
             1)
             __builtin_trap();
         kt__wire_choice choice = {.text = json, .len = size - 1};
-        if (q->text) choice.text = q->text, choice.len = q->text_len;
+        if (q->prompt.text) choice.text = q->prompt.text, choice.len = q->prompt.text_len;
         kt__wire_answer answer = {.form = r->form,
                                   .id = r->id,
                                   .model = r->model,
