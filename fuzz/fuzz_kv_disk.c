@@ -155,7 +155,9 @@ static bool take_block(const subject *s) {
 static bool take_end(const subject *s) {
     kt_error err;
     kt__kv_table table = new_table(s->kv);
-    bool taken = s->store.get_end(s->store.user, &s->blocks[KT__DISK_END], s->kv, &table);
+    kt__kv_end end = kt__kv_end_new(&table, N_POS);
+    bool taken = s->store.get_end(s->store.user, &s->blocks[KT__DISK_END], s->kv, &end);
+    if (taken) kt__kv_end_take(s->kv, &table, &end);
     if (taken && (!kt__kv_has_end(s->kv, &table, N_POS) ||
                   kt__kv_table_grow(s->kv, &table, N_POS, N_POS + 1, &err) != KT_OK))
         abort();

@@ -7,7 +7,7 @@ cd "$2"
 bad=0
 for file in fuzz/*.c tests/peer/*.c; do
     grep -qE '#include [<"](llama|mtmd|ggml)[^"]*\.h' "$file" && continue
-    "${CC:-cc}" -std=c17 -D_GNU_SOURCE -fsyntax-only -DKT_SOURCE_DIR='""' -DKT_BINARY_DIR='""' -Iinclude -Isrc/lib -Isrc/program \
+    "${CC:-cc}" -std=c17 -D_GNU_SOURCE -fsyntax-only -Wall -Werror -DKT_SOURCE_DIR='""' -DKT_BINARY_DIR='""' -Iinclude -Isrc/lib -Isrc/program \
         -Isrc/program/server -Itests -Ifuzz "$file" || bad=1
 done
 exit $bad
