@@ -240,13 +240,14 @@ static void read_back(const char *bytes, size_t n) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char arch[64], key[128], *head = NULL;
+    char key[128], *head = NULL;
     bool given[N_KEYS] = {false};
     size_t bytes = 0;
     uint64_t data_bytes = 0;
     kt__gguf_writer *w = NULL;
     kt_error err;
     if (size < 1 || kt__gguf_writer_open_memory(&w, &err) != KT_OK) return 0;
+    const char *arch = pick_arch(data[0]);
     kt__gguf_put_str(w, "general.architecture", arch);
     for (size_t at = 1; at + 4 <= size && at < 4 * MOST_GIVEN; at += 4) {
         unsigned n = data[at] % N_KEYS;
