@@ -280,8 +280,7 @@ static void make_folders(const char *path) {
 static kt_status write_pins(const kt__mcp_pins *pins, const char *text, kt_error *err) {
     char fresh[4200];
     snprintf(fresh, sizeof fresh, "%s.%ld", pins->path, kt__process_number());
-    int fd = kt__fd_open(fresh,
-                         KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_PRIVATE);
+    int fd = kt__fd_open(fresh, KT__OPEN_WRITE | KT__OPEN_CREATE | KT__OPEN_NEW | KT__OPEN_PRIVATE);
     bool written = fd >= 0 && kt__fd_write(fd, text, strlen(text)) && kt__fd_sync(fd);
     if (fd >= 0) kt__fd_close(fd);
     if (written && rename(fresh, pins->path) == 0) return KT_OK;
