@@ -18,6 +18,7 @@ typedef struct learned_opts {
     int32_t n_step, n_own;
     bool everywhere;
     uint64_t seed;
+    uint64_t n_params; /* of the model */
     kt__learn_opts learn;
     kt__session_opts session;
 } learned_opts;
@@ -153,6 +154,19 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts,
     return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
 }
 
+/* Minutes of processor time a billion weights: an estimate, from the demo model's whole training and single steps of a
+ * model with 1.5 billion (docs/LEARNING.md). */
+enum { DEEP_MINUTES = 400, LONG_MINUTES = 30 };
+
+static void tell_length(const learned_opts *opts) {
+    double minutes = DEEP_MINUTES * (double)opts->n_params * 1e-9;
+    if (!opts->deep || opts->n_step || minutes < LONG_MINUTES) return;
+    fprintf(stderr,
+            "kentang learned: a deep training of this model takes about %.1f hours of processor "
+            "time; if it is ended, the same command continues it\n",
+            minutes / 60);
+}
+
 /* With all threads, at the command's own priority. */
 static kt_status train_word(kt_learner **learner, const learned_opts *opts,
                             const char *const *words, kt_error *err) {
@@ -164,6 +178,7 @@ static kt_status train_word(kt_learner **learner, const learned_opts *opts,
     kt_train_result result;
     kt_learner_info info;
     (void)words;
+    tell_length(opts);
     kt_status status = kt_learner_train(*learner, &params, &result, err);
     if (status != KT_OK) return status;
     kt_learner_get_info(*learner, &info);
@@ -321,6 +336,7 @@ static int act_on_words(learned_opts *opts, const char *const *words) {
     bool writes = !probes && (actions[i].run == train_word || actions[i].run == judge_word);
     if (!writes) opts->session.config->parallel = 1;
     KT__TRY(kt__session_open(&opts->session, &session, &err));
+    opts->n_params = session.info.n_params;
     if (probes) {
         status = probe_model(&session, opts->session.config, &err);
         goto out;
