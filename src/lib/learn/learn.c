@@ -210,9 +210,11 @@ out:
 
 /* ---- parts of it alone ---- */
 
-kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
-                          const kt__learn_settings *settings, const kt__factors *prior,
-                          const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+/* scaled: NULL, or the candidate, which is made as small first as the gate asks for. */
+static kt_status judge_alone(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                             const kt__learn_settings *settings, const kt__factors *prior,
+                             const kt__factors *candidate, kt__factors *scaled,
+                             kt__learn_report *report, kt_error *err) {
     kt__learner *learner = NULL;
     kt__split split = {0};
     kt_status status;
@@ -220,6 +222,7 @@ kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, siz
     KT__TRY(check_call(on, samples, n, settings, err));
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    if (scaled) KT__TRY(shrink_adapter(learner, samples, &split, settings, scaled, report, err));
     status = kt__gate(learner, samples, &split, settings, prior, candidate, report, err);
 out:
     kt__learner_destroy(learner);
@@ -227,22 +230,16 @@ out:
     return status;
 }
 
+kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                          const kt__learn_settings *settings, const kt__factors *prior,
+                          const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+    return judge_alone(on, samples, n, settings, prior, candidate, NULL, report, err);
+}
+
 kt_status kt__learn_scale_and_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
                                     const kt__learn_settings *settings, kt__factors *candidate,
                                     kt__learn_report *report, kt_error *err) {
-    kt__learner *learner = NULL;
-    kt__split split = {0};
-    kt_status status;
-    *report = (kt__learn_report){.share = 1.0};
-    KT__TRY(check_call(on, samples, n, settings, err));
-    KT__TRY(kt__split_make(samples, n, settings, &split, err));
-    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
-    KT__TRY(shrink_adapter(learner, samples, &split, settings, candidate, report, err));
-    status = kt__gate(learner, samples, &split, settings, NULL, candidate, report, err);
-out:
-    kt__learner_destroy(learner);
-    kt__split_free(&split);
-    return status;
+    return judge_alone(on, samples, n, settings, NULL, candidate, candidate, report, err);
 }
 
 static kt_status list_all(size_t n, size_t **out, kt_error *err) {

@@ -202,6 +202,19 @@ kt__learn_plan kt__learn_plan_of(const kt__config *c) {
         .instant_everywhere = instant == INSTANT_EVERYWHERE};
 }
 
+kt_learner_params kt__learn_params_of(const kt__config *c, const char *folder) {
+    const kt__learn_plan plan = kt__learn_plan_of(c);
+    return (kt_learner_params){.dir = folder,
+                               .max_entries = (uint64_t)c->learn_entries,
+                               .max_bytes = c->learn_bytes,
+                               .quality_threshold = plan.quality_threshold,
+                               .recall = {.n_max = (int32_t)c->learn_recall},
+                               .instant_lr = plan.instant_lr,
+                               .instant_everywhere = plan.instant_everywhere,
+                               .instant_share = (float)c->learn_instant_share,
+                               .instant_ewc = (float)c->learn_instant_ewc};
+}
+
 /* "22:00-06:00" as minutes of the day. */
 static bool read_hours(const char *text, int *from, int *to) {
     int h0, m0, h1, m1, end = 0;

@@ -59,6 +59,8 @@ kt__notes_mode kt__learn_notes_of(const kt__config *config);
 /* For which requests an adapter is used, where notes are given or not: a phrase, constant. */
 const char *kt__learn_use_of(bool scoped, bool notes);
 kt__learn_plan kt__learn_plan_of(const kt__config *config); /* one that was checked */
+/* What a learner is opened with in a folder, whose name stays the caller's. */
+kt_learner_params kt__learn_params_of(const kt__config *config, const char *folder);
 /* KT_E_ARG: a word of [learning] that is none. */
 kt_status KT_CHECKED kt__learn_config_check(const kt__config *config, kt_error *err);
 /* Whether trainings begin by themselves at this minute of the day. */

@@ -57,17 +57,8 @@ kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *give
     if (opts->instant)
         KT__TRY(kt__config_set(c, "learning.instant", opts->everywhere ? "everywhere" : "scoped",
                                "--set", err));
-    const kt__learn_plan plan = kt__learn_plan_of(c);
-    const kt_learner_params params = {.dir = folder,
-                                      .max_entries = (uint64_t)c->learn_entries,
-                                      .max_bytes = c->learn_bytes,
-                                      .quality_threshold = plan.quality_threshold,
-                                      .recall = {.n_max = (int32_t)c->learn_recall},
-                                      .instant_lr = plan.instant_lr,
-                                      .instant_everywhere = plan.instant_everywhere,
-                                      .instant_share = (float)c->learn_instant_share,
-                                      .instant_ewc = (float)c->learn_instant_ewc,
-                                      .read_only = read_only};
+    kt_learner_params params = kt__learn_params_of(c, folder);
+    params.read_only = read_only;
     if (read_only && !kt__file_exists(folder))
         KT__TRY(kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there"));
     KT__TRY(kt_learner_open(engine, &params, out, err));

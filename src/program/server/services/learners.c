@@ -67,16 +67,7 @@ void kt__learner_table_free(kt__learner_table *table) {
 
 static kt_status open_learner(opened_learner *o, const kt__config *config, kt_engine *engine,
                               const char *folder, kt_error *err) {
-    const kt__learn_plan plan = kt__learn_plan_of(config);
-    const kt_learner_params params = {.dir = folder,
-                                      .max_entries = (uint64_t)config->learn_entries,
-                                      .max_bytes = config->learn_bytes,
-                                      .quality_threshold = plan.quality_threshold,
-                                      .recall = {.n_max = (int32_t)config->learn_recall},
-                                      .instant_lr = plan.instant_lr,
-                                      .instant_everywhere = plan.instant_everywhere,
-                                      .instant_share = (float)config->learn_instant_share,
-                                      .instant_ewc = (float)config->learn_instant_ewc};
+    const kt_learner_params params = kt__learn_params_of(config, folder);
     return kt_learner_open(engine, &params, &o->learner, err);
 }
 
