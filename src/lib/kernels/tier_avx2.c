@@ -15,6 +15,7 @@
 #include "kernels/float.inc"
 #define FLOAT_TILE_ROWS 4
 #define FLOAT_TILE_TOKENS 3
+#define FLOAT_STRETCH 1024
 #define FLOAT_GEMM_FROM 6
 #include "kernels/float_gemm.inc"
 #define OUTER_GROUPS 2

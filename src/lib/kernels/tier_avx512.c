@@ -20,8 +20,10 @@
 #define FLOAT_ROWS 6
 #define FLOAT_TOKENS 4
 #include "kernels/float.inc"
-#define FLOAT_TILE_ROWS 8
-#define FLOAT_TILE_TOKENS 3
+/* Zen 4, F32, 256 tokens, 1152 to 4304 columns: 1.3 to 1.4 times 8 rows, 3 tokens and 1024 columns, F16 1.1 times */
+#define FLOAT_TILE_ROWS 4
+#define FLOAT_TILE_TOKENS 6
+#define FLOAT_STRETCH 4608
 #define FLOAT_GEMM_FROM 12
 #include "kernels/float_gemm.inc"
 #define OUTER_GROUPS 3
