@@ -612,6 +612,15 @@ KT_API const char *kt_kv_type_name(kt_kv_type type);
 /* The type of such a name, or KT_KV_TYPES. */
 KT_API kt_kv_type kt_kv_type_named(const char *name);
 
+/* What may be turned from f16 to 8 bits where the K/V store is full, before anything is given up, suspended or refused.
+ * It is computed with from then on: answers are others than without, by little, and depend on when that was. */
+typedef enum kt_kv_pressure {
+    KT_KV_PRESSURE_OFF,   /* nothing */
+    KT_KV_PRESSURE_CACHE, /* what is kept for later prompts alone */
+    KT_KV_PRESSURE_ALL,   /* the older positions of running answers, too */
+    KT_KV_PRESSURES
+} kt_kv_pressure;
+
 /* Who proposes tokens. Where there is no draft model, that of the file proposes, if it has one: a block
  * for multi-token prediction. */
 typedef enum kt_draft_from {
@@ -659,6 +668,7 @@ typedef struct kt_engine_params {
      * 0: 256 where keys or values have 4 bits, else none; -1: none. */
     int32_t kv_tail;
     kt_draft_from draft_from;
+    kt_kv_pressure kv_pressure; /* off; needs keys and values in f16, of a model that this process computes alone */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -1158,6 +1168,7 @@ typedef struct kt_service_params {
     const char *client;      /* a key's name, a peer's uid; clients get equal shares; NULL: "" */
     const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
     bool no_cache;           /* neither looks for K/V pages of earlier prompts nor leaves any */
+    bool exact_kv; /* kt_engine_params.kv_pressure is for others: its answer is that of an engine without */
 } kt_service_params;
 
 /* What becomes of a text that does not fit the context. */
@@ -1415,6 +1426,9 @@ typedef struct kt_engine_stats {
      * was opened */
     bool device_lost;
     uint64_t device_bytes, device_us;
+    /* of kt_engine_params.kv_pressure, in blocks of 16 positions: turned to 8 bits so far, and such now, of which
+     * two take a little more than one of kv_blocks */
+    uint64_t n_pressed_blocks, kv_blocks_pressed;
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);

@@ -43,7 +43,7 @@ typedef struct seq {
 static seq begin(world *w, const int32_t *ids, size_t n) {
     seq s = {.cursor = {w->root, 0}};
     assert_int_equal(kt__kv_table_init(&s.table, 1024, NULL), KT_OK);
-    kt__prefix_match(w->prefix, &s.cursor, ids, n, &s.table);
+    kt__prefix_match(w->prefix, &s.cursor, ids, n, false, &s.table);
     return s;
 }
 

@@ -180,6 +180,7 @@ static void test_refusals(void **state) {
                    "f16, q8_0 (q8), q4_0 (q4), k8v4");
     expect_refused("kv_type = \"code/q4\"\n", "KEYS/VALUES of these types");
     expect_refused("kv_tail = -2\n", "kv_tail");
+    expect_refused("kv_pressure = \"some\"\n", "kv_pressure");
     expect_refused("kv_type = \"q8/q9\"\n", "f16, q8_0 (q8), q4_0 (q4), k8v4");
     expect_refused("rope_scaling = \"ntk\"\n", "model, none, linear or yarn");
     expect_refused("contexts = 65\n", "contexts");

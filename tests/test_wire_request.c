@@ -101,6 +101,7 @@ static void test_the_least(void **state) {
     assert_int_equal(r->req.n_choices, 1);
     assert_int_equal(r->req.logprobs.n, -1);
     assert_false(r->stream);
+    assert_false(r->req.service.exact_kv);
     assert_false(r->req.service.no_cache);
     assert_true(r->req.gen.sampling.seed == KT_SEED_RANDOM);
     kt_sampling usual = kt_sampling_default();
@@ -195,10 +196,11 @@ static void test_all_of_llama_cpp(void **state) {
         "\"dry_sequence_breakers\":[\"\\n\"],\"xtc_probability\":0.5,\"xtc_threshold\":0.2,"
         "\"mirostat\":2,\"mirostat_tau\":4,\"mirostat_eta\":0.2,\"dynatemp_range\":0.5,"
         "\"dynatemp_exponent\":2,\"top_n_sigma\":1.5,\"min_keep\":2,\"ignore_eos\":true,"
-        "\"cache_prompt\":false,\"n_probs\":5,\"samplers\":[\"top_k\",\"temperature\"],"
+        "\"cache_prompt\":false,\"exact_kv\":true,\"n_probs\":5,\"samplers\":[\"top_k\",\"temperature\"],"
         "\"logit_bias\":[[5,false],[6,-1]],\"priority\":-3,\"deadline_ms\":1500,\"seed\":-1}");
     const kt_request_params *q = &r->req;
     const kt_sampling *s = &q->gen.sampling;
+    assert_true(q->service.exact_kv);
     assert_string_equal(r->id, "q1");
     assert_string_equal(q->prompt.text, "once");
     assert_int_equal(q->prompt.text_len, 4);
@@ -409,6 +411,7 @@ static void test_wrong_types_and_ranges(void **state) {
         {"{" HELLO ",\"regex\":\"a\",\"choice\":[\"b\"]}", "choice"},
         {"{" HELLO ",\"model\":5}", "model"},
         {"{" HELLO ",\"cache_prompt\":\"yes\"}", "cache_prompt"},
+        {"{" HELLO ",\"exact_kv\":1}", "exact_kv"},
         {"{" HELLO ",\"deadline_ms\":-1}", "deadline_ms"},
         {"{" HELLO ",\"priority\":101}", "priority"},
         {"[]", ""},

@@ -12,7 +12,7 @@ export interface AnswerOptions {
   presence_penalty?: number; dry_multiplier?: number; dry_base?: number; dry_allowed_length?: number;
   dry_penalty_last_n?: number; mirostat?: number; mirostat_tau?: number; mirostat_eta?: number; min_keep?: number;
   n_predict?: number; ignore_eog?: boolean; loop_tokens?: number; min_tokens?: number; priority?: number; deadline_ms?: number;
-  no_cache?: boolean; shift_context?: boolean; n_keep?: number;
+  no_cache?: boolean; exact_kv?: boolean; shift_context?: boolean; n_keep?: number;
   /** What it was taught counts, and the answer can be corrected. */
   learner?: Learner;
   /** false: corrections are recalled where a question is asked again, and do not enter prompts as notes. */

@@ -44,7 +44,7 @@ class kt_engine_params(ctypes.Structure):
                 ("n_queue_max", c_int32), ("gap_ms", c_int32), ("draft", c_void_p), ("n_draft", c_int32),
                 ("optimize", c_bool), ("target_latency_ms", c_int32), ("min_throughput", c_double),
                 ("memory_threshold", c_double), ("kv_keys", c_int), ("kv_values", c_int), ("kv_tail", c_int32),
-                ("draft_from", c_int)]
+                ("draft_from", c_int), ("kv_pressure", c_int)]
 
 
 class kt_logit_bias(ctypes.Structure):

@@ -84,6 +84,31 @@ size_t kt__engine_heads_binding(const kt_engine *engine, uint8_t out[KT__KV_HEAD
     return KT__KV_HEADS_BYTES;
 }
 
+/* ---- pages that are pressed ---- */
+
+void kt__engine_press_room(const kt_engine *engine, kt__kv_room *room) {
+    room->presses = engine->params.kv_pressure != KT_KV_PRESSURE_OFF;
+    if (room->presses) kt__key_bias_outliers(engine->model->net, room->f16_keys);
+}
+
+static void quantise_part(void *user, kt__kv_form form, bool key, int head_dim, const kt__f16 *f16,
+                          uint8_t *out) {
+    const kt_engine *engine = user;
+    const kt__kernels *k = engine->model->ctx->kernels;
+    (key ? k->quantise_k : k->quantise_v)[form](f16, head_dim, out, engine->press_scratch);
+}
+
+kt_status kt__engine_press(kt_engine *engine, kt_error *err) {
+    kt__layer_sizes widest = kt__hparams_widest(&engine->model->net->hp);
+    int dim = widest.head_dim_k > widest.head_dim_v ? widest.head_dim_k : widest.head_dim_v;
+    size_t bytes = kt__quantise_scratch_bytes(dim);
+    if (!kt__kv_presses(engine->kv)) return KT_OK;
+    engine->press_scratch = kt__aligned_alloc(64, bytes);
+    if (!engine->press_scratch) return kt__fail_nomem(err, "what presses pages", bytes);
+    kt__kv_set_quantise(engine->kv, quantise_part, engine);
+    return KT_OK;
+}
+
 /* ---- scope ---- */
 
 enum { MAX_NAME = 512 };

@@ -19,6 +19,10 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *ada
 enum { KT__KV_HEADS_BYTES = 16 };
 size_t kt__engine_heads_binding(const kt_engine *engine, uint8_t out[KT__KV_HEADS_BYTES]);
 
+/* A store in f16 whose pages may be pressed (kv/kv.h): what its room says of that, and, once it is there, how. */
+void kt__engine_press_room(const kt_engine *engine, kt__kv_room *room);
+kt_status kt__engine_press(kt_engine *engine, kt_error *err) KT_CHECKED;
+
 /* The root of the keys under which blocks are kept: what they are bound to, and for whom.
  *
  * Owns: the binding of an engine's blocks, which changes when a store is put below its index. Any

@@ -123,6 +123,7 @@ struct kt_engine {
     int step_rows;     /* it takes */
     struct kt__speculator *speculator;
     kt__kv *kv;
+    void *press_scratch; /* of kv, where pages may be pressed */
     kt__gpu_set *gpu_kv; /* its memory, where a graphics processor computes layers */
     kt__prefix *prefix;
     struct kt__runner *runner;

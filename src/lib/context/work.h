@@ -62,13 +62,14 @@ struct kt__work {
     int32_t n_load;           /* blocks that are being loaded, up to an end; 0: none */
     bool load_failed;         /* it is not asked again */
     int32_t n_keep;           /* tokens that stay where the context is full; -1: it ends there */
-    int32_t n_drop;    /* that leave it after them, once this batch's rows were taken; 0: none */
-    int32_t n_dropped; /* that have left it */
-    bool no_cache;     /* neither asks the index nor tells it */
-    bool is_counted;   /* in the engine's figures */
-    bool mean;         /* EMBED: hidden states of all positions, not of the last one, */
-    bool first;        /* or that of the first */
-    int32_t pair_from; /* kt__seg.pair_from */
+    int32_t n_drop;     /* that leave it after them, once this batch's rows were taken; 0: none */
+    int32_t n_dropped;  /* that have left it */
+    bool no_cache;      /* neither asks the index nor tells it */
+    bool takes_altered; /* its pages may be pressed, and it uses those that were (kv/kv.h) */
+    bool is_counted;    /* in the engine's figures */
+    bool mean;          /* EMBED: hidden states of all positions, not of the last one, */
+    bool first;         /* or that of the first */
+    int32_t pair_from;  /* kt__seg.pair_from */
     kt_error error;
 };
 

@@ -56,7 +56,9 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     kt__kv_room room = kt__plan_kv_room(&shape, p);
     room.n_states = plan->n_states;
     room.n_local = plan->n_local;
+    kt__engine_press_room(engine, &room);
     KT__STEP(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
+    KT__STEP(kt__engine_press(engine, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
     share_kv(engine);
     if (engine->divided) kt__kv_set_copied(engine->kv, kt__batch_tell_copy, engine);
@@ -176,6 +178,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__fwd_destroy(engine->fwd);
     kt__gpu_set_destroy(engine->gpu_kv);
     kt__kv_destroy(engine->kv);
+    kt__free(engine->press_scratch);
     kt__sampler_scratch_free(engine->scratch);
     kt__free(engine->masked);
     kt__plan_discharge(engine);

@@ -253,6 +253,8 @@ void kt__service_publish(kt_engine *engine) {
     kt__sched_get_load(engine->sched, &load);
     int64_t kept = kt__kv_n_kept(engine->kv), used = kt__kv_n_used(engine->kv);
     const kt_engine_params *p = &engine->params;
+    kt__kv_forms forms;
+    kt__kv_get_forms(engine->kv, &forms);
     kt_engine_stats stats = {
         .optimizing = p->optimize,
         .parallel_now = c.n_lanes,
@@ -285,6 +287,8 @@ void kt__service_publish(kt_engine *engine) {
         .kv_blocks_used = (uint64_t)(used - kept),
         .kv_blocks_cached = (uint64_t)kept,
         .n_evicted_blocks = (uint64_t)kt__prefix_n_evicted(engine->prefix),
+        .n_pressed_blocks = forms.n_pressed[KT__KV_Q8],
+        .kv_blocks_pressed = (uint64_t)forms.n_pages[KT__KV_Q8],
     };
     memcpy(stats.n_actions, c.n_actions, sizeof stats.n_actions);
     kt__inbox_publish(engine->inbox, &load, &stats);

@@ -244,6 +244,49 @@ void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t 
 /* dst (initialised, empty) shares the pages of src's first n_pos positions, and their state. */
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst);
 
+/* ---- pages that are pressed ----
+ *
+ * Where memory runs out, a page in f16 may be pressed: quantised in all layers that see every position, where it lies
+ * from then on; all that hold it read it so. What is computed after such a page is altered by it, and those pages
+ * are, too. In a split, pressed pages are of one form and come before those in f16. A store that presses has slabs
+ * that hold pages of one form each. */
+typedef void kt__kv_quantise_fn(void *user, kt__kv_form form, bool key, int head_dim,
+                                const kt__f16 *f16, uint8_t *out);
+bool kt__kv_presses(const kt__kv *kv);
+void kt__kv_set_quantise(kt__kv *kv, kt__kv_quantise_fn *quantise, void *user); /* before any is */
+bool kt__kv_has_quantised(const kt__kv *kv); /* a query may read a page so, now */
+kt__kv_form kt__kv_page_form(const kt__kv *kv, int32_t page);
+bool kt__kv_page_is_altered(const kt__kv *kv, int32_t page); /* pressed, or computed after such */
+bool kt__kv_table_is_altered(const kt__kv *kv, const kt__kv_table *table);
+/* A split's first pages that are pressed, as a layer has them. */
+typedef struct kt__kv_pressed {
+    int n;
+    kt__kv_form k_form, v_form;
+} kt__kv_pressed;
+kt__kv_pressed kt__kv_pressed_of(const kt__kv *kv, const kt__kv_table *table, int64_t split,
+                                 int layer);
+/* Places for pages in f16, those of given up and of pressed pages among them. */
+int64_t kt__kv_n_free(kt__kv *kv);
+/* Of `most` pages, how many have to be pressed so that `wanted` places become free, or as many as
+ * can; 0: none would. */
+int64_t kt__kv_press_how_many(const kt__kv *kv, kt__kv_form form, int64_t most, int64_t wanted);
+int64_t kt__kv_press_gain(const kt__kv *kv, kt__kv_form form,
+                          int64_t n); /* such places of n pages */
+/* The page is in f16, and so are none before it in its split. */
+void kt__kv_page_press(kt__kv *kv, int32_t page, kt__kv_form form);
+/* Then, of pages that tables hold: begin; all tables that allow it; and of one of them at most `most` of the pages of
+ * its first n_pos positions that nobody else holds, or how many these are. */
+void kt__kv_press_begin(kt__kv *kv);
+void kt__kv_press_allow(kt__kv *kv, const kt__kv_table *table);
+int32_t kt__kv_table_press(kt__kv *kv, const kt__kv_table *table, int64_t n_pos, kt__kv_form form,
+                           int64_t most, bool only_count);
+/* By form: pages now, and that were pressed so far. */
+typedef struct kt__kv_forms {
+    int64_t n_pages[KT__KV_FORMS];
+    uint64_t n_pressed[KT__KV_FORMS];
+} kt__kv_forms;
+void kt__kv_get_forms(const kt__kv *kv, kt__kv_forms *out);
+
 /* ---- states of recurrent layers ---- */
 bool kt__kv_has_states(const kt__kv *kv);
 float *kt__kv_state_data(const kt__kv *kv, int32_t piece);

@@ -28,7 +28,7 @@ static int32_t *number_stack(int64_t n) {
  * again. */
 static kt_status make_lists(kt__kv *kv, kt__kv_room room, kt_error *err) {
     bool quantising = kt__kv_is_quantised(&kv->shape);
-    kv->n_ids = quantising ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
+    if (!kv->pressing) kv->n_ids = quantising ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
     size_t n = (size_t)kv->n_ids;
     kv->refs = kt__calloc(n, sizeof *kv->refs);
     kv->kept = kt__calloc(n, sizeof *kv->kept);
@@ -53,7 +53,7 @@ static kt_status make_local(kt__kv *kv, kt_error *err) {
 
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) {
     int32_t n = (int32_t)(n_pages & INT32_MAX);
-    kt__kv_room all = {n, 0, n, n};
+    kt__kv_room all = {.n_kept = n, .n_states = n, .n_local = n};
     return kt__kv_create_with(shape, n_pages, all, out, err);
 }
 
@@ -70,8 +70,12 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     kv->shape = *shape;
     kv->n_pages = n_pages;
     kv->n_local = room.n_local;
+    if (room.presses) {
+        KT__TRY(kt__press_create(kv, &room, err));
+    } else {
+        KT__TRY(kt__slabs_create(&kv->shape, KT__SLAB_GLOBAL, n_pages, &kv->slabs, err));
+    }
     KT__TRY(make_lists(kv, room, err));
-    KT__TRY(kt__slabs_create(&kv->shape, KT__SLAB_GLOBAL, n_pages, &kv->slabs, err));
     if (kt__kv_has_local_parts(shape)) KT__TRY(make_local(kv, err));
     if (kt__kv_is_quantised(shape))
         KT__TRY(kt__f16_copies_create(shape, kv->n_ids, room, &kv->copies, err));
@@ -91,6 +95,7 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__slots_destroy(kv->local_slots);
     kt__f16_copies_destroy(kv->copies);
     kt__states_destroy(kv->states);
+    kt__press_destroy(kv->pressing);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->place_of);
@@ -137,17 +142,23 @@ static const kt__slabs *slabs_of(const kt__kv *kv, int32_t page, int layer, int3
     return local ? kv->local_slabs : kv->slabs;
 }
 
+static uint8_t *part_of(const kt__kv *kv, const kt__slabs *slabs, int32_t place, int layer,
+                        int head, bool values) {
+    kt__kv_form form = slabs == kv->slabs ? kt__press_form_at(kv, place) : KT__KV_F16;
+    return (values ? kt__slabs_v : kt__slabs_k)(slabs, form, place, layer, head);
+}
+
 /* The page's own parts, whatever their form; NULL: they have no place. */
 static uint8_t *k_part(const kt__kv *kv, int32_t page, int layer, int head) {
     int32_t place;
     const kt__slabs *slabs = slabs_of(kv, page, layer, &place);
-    return place == KT__NO_PLACE ? NULL : kt__slabs_k(slabs, place, layer, head);
+    return place == KT__NO_PLACE ? NULL : part_of(kv, slabs, place, layer, head, false);
 }
 
 static uint8_t *v_part(const kt__kv *kv, int32_t page, int layer, int head) {
     int32_t place;
     const kt__slabs *slabs = slabs_of(kv, page, layer, &place);
-    return place == KT__NO_PLACE ? NULL : kt__slabs_v(slabs, place, layer, head);
+    return place == KT__NO_PLACE ? NULL : part_of(kv, slabs, place, layer, head, true);
 }
 
 /* Parts whose form is f16 lie in the page's f16 copy while it has one in all layers. */
@@ -169,11 +180,11 @@ kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
 }
 
 uint8_t *kt__kv_quantised_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->copies ? k_part(kv, page, layer, head) : NULL;
+    return kv->copies || kv->pressing ? k_part(kv, page, layer, head) : NULL;
 }
 
 uint8_t *kt__kv_quantised_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->copies ? v_part(kv, page, layer, head) : NULL;
+    return kv->copies || kv->pressing ? v_part(kv, page, layer, head) : NULL;
 }
 
 bool kt__kv_page_has_local(const kt__kv *kv, int32_t page) {
@@ -228,6 +239,7 @@ void kt__store_give_local(kt__kv *kv, int32_t page) {
 /* Whether n places are free, after asking for them if they are not. */
 bool kt__store_have_places(kt__kv *kv, int64_t n) {
     int64_t short_by = n - (kv->n_pages - kv->n_used);
+    if (short_by > 0) short_by = n - kt__kv_n_free(kv);
     if (short_by > 0 && kv->reclaim) kv->reclaim(kv->reclaim_user, short_by);
     return n <= kv->n_pages - kv->n_used;
 }
@@ -237,7 +249,11 @@ int32_t kt__store_page_take(kt__kv *kv) {
     assert(kv->n_taken < kv->n_ids);
     int32_t page = kv->free_ids[kv->n_ids - 1 - kv->n_taken++];
     kv->refs[page] = 1;
-    if (!kv->copies) kv->n_used++;
+    if (kv->pressing) {
+        kt__press_give_place(kv, page);
+    } else if (!kv->copies) {
+        kv->n_used++;
+    }
     return page;
 }
 
@@ -245,17 +261,24 @@ static bool is_only_kept(const kt__kv *kv, int32_t page) {
     return kv->kept[page] && kv->refs[page] == 1 && kt__store_place_of(kv, page) != KT__NO_PLACE;
 }
 
+/* Before and after anything that makes it so or not. */
+static void count_kept(kt__kv *kv, int32_t page, int by) {
+    if (!is_only_kept(kv, page)) return;
+    kv->n_kept += by;
+    if (kv->pressing) kt__press_count_kept(kv, page, by);
+}
+
 void kt__store_give_place(kt__kv *kv, int32_t page) {
     if (kv->place_of[page] != KT__NO_PLACE) return;
     kv->place_of[page] = kv->free_places[kv->n_pages - 1 - kv->n_used++];
-    kv->n_kept += is_only_kept(kv, page);
+    count_kept(kv, page, 1);
 }
 
 static void take_place_back(kt__kv *kv, int32_t page) {
     kv->quantised[page] = 0;
     if (kv->local_slots) kt__slot_drop(kv->local_slots, page);
     if (kv->place_of[page] == KT__NO_PLACE) return;
-    kv->n_kept -= is_only_kept(kv, page);
+    count_kept(kv, page, -1);
     kv->free_places[kv->n_pages - 1 - --kv->n_used] = kv->place_of[page];
     kv->place_of[page] = KT__NO_PLACE;
 }
@@ -264,13 +287,13 @@ static void take_place_back(kt__kv *kv, int32_t page) {
 void kt__store_move_place(kt__kv *kv, int32_t from, int32_t to) {
     uint16_t quantised = kv->quantised[from];
     take_place_back(kv, to);
-    kv->n_kept -= is_only_kept(kv, from);
+    count_kept(kv, from, -1);
     kv->place_of[to] = kv->place_of[from];
     kv->quantised[to] = quantised;
     if (kt__store_has_local(kv, from)) kt__slot_move(kv->local_slots, from, to);
     kv->place_of[from] = KT__NO_PLACE;
     kv->quantised[from] = 0;
-    kv->n_kept += is_only_kept(kv, to);
+    count_kept(kv, to, 1);
 }
 
 int32_t kt__kv_page_take(kt__kv *kv) {
@@ -290,7 +313,7 @@ void kt__store_take_f16(kt__kv *kv, int32_t page, kt__f16_copy_kind kind) {
 
 void kt__kv_page_ref(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
-    kv->n_kept -= is_only_kept(kv, page);
+    count_kept(kv, page, -1);
     kv->refs[page]++;
 }
 
@@ -300,29 +323,33 @@ int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
 
 void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
-    kv->n_kept -= is_only_kept(kv, page);
+    count_kept(kv, page, -1);
     kv->refs[page]--;
-    kv->n_kept += is_only_kept(kv, page);
+    count_kept(kv, page, 1);
     if (kv->refs[page] > 0) return;
     if (kv->copies) {
         kt__f16_copy_drop(kv->copies, page);
         take_place_back(kv, page);
     } else {
         if (kv->local_slots) kt__slot_drop(kv->local_slots, page);
-        kv->n_used--;
+        if (kv->pressing) {
+            kt__press_take_place_back(kv, page);
+        } else {
+            kv->n_used--;
+        }
     }
     if (kv->states) kt__states_forget(kv->states, page);
     kv->free_ids[kv->n_ids - 1 - --kv->n_taken] = page;
 }
 
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept) {
-    kv->n_kept -= is_only_kept(kv, page);
+    count_kept(kv, page, -1);
     kv->kept[page] = kept;
-    kv->n_kept += is_only_kept(kv, page);
+    count_kept(kv, page, 1);
 }
 
 int64_t kt__kv_n_kept(const kt__kv *kv) {
-    return kv->n_kept;
+    return kv->pressing ? kt__press_n_kept(kv) : kv->n_kept;
 }
 
 /* ---- a store that another process leads ---- */

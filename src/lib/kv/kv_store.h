@@ -3,7 +3,8 @@
  * Owns: the structure of kv/kv.h. kv_pages.c makes it, and takes and gives back pages, their places
  * and their f16 copies; kv_pages.c copies pages from and to one piece of memory; kv_table.c has what
  * tables hold of pages; kv_table.c what they are given for positions to come, and what their batches
- * quantise; kv_table.c the rest of tables, and their recurrent states. Threads as kv/kv.h. */
+ * quantise; kv_table.c the rest of tables, and their recurrent states; kv_press.c places where pages
+ * may be pressed. Threads as kv/kv.h. */
 #ifndef KT_KV_KV_STORE_H
 #define KT_KV_KV_STORE_H
 
@@ -12,6 +13,8 @@
 #include "kv/slabs.h"
 
 enum { KT__NO_PLACE = KT__NO_SLOT };
+
+typedef struct kt__pressing kt__pressing;
 
 struct kt__kv {
     kt__kv_shape shape;
@@ -37,6 +40,7 @@ struct kt__kv {
     void *copied_user;
     kt__f16_copies *copies; /* NULL: keys and values are f16 */
     kt__states *states;     /* NULL: no layer is recurrent */
+    kt__pressing *pressing; /* NULL: no page is pressed */
 };
 
 static inline int32_t kt__store_place_of(const kt__kv *kv, int32_t page) {
@@ -92,5 +96,23 @@ int32_t kt__store_last_gone(const kt__kv *kv, const kt__kv_table *table, int64_t
 
 /* Gives the table its own copy of the page that its next position will share with earlier ones. */
 void kt__store_unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index);
+
+/* ---- kv_press.c ---- */
+
+/* The store's slabs and lists, and n_ids, where pages may be pressed; of n_pages it keeps a slab, and what is no whole
+ * one. */
+kt_status kt__press_create(kt__kv *kv, const kt__kv_room *room, kt_error *err) KT_CHECKED;
+void kt__press_destroy(kt__pressing *pressing);
+kt__kv_form kt__press_form_at(const kt__kv *kv, int32_t place); /* f16 where nothing is pressed */
+/* One is free. */
+void kt__press_give_place(kt__kv *kv, int32_t page);
+void kt__press_take_place_back(kt__kv *kv, int32_t page);
+void kt__press_count_kept(kt__kv *kv, int32_t page, int by);
+int64_t kt__press_n_kept(const kt__kv *kv);
+/* The table's pages from a position on are written: altered, where one before is. */
+void kt__press_note_written(kt__kv *kv, const kt__kv_table *table, int64_t from);
+/* The first page that no query can read with those before it in its split: pressed after one in f16, or in another
+ * form; -1: there is none. */
+int32_t kt__press_first_mixed(const kt__kv *kv, const kt__kv_table *table);
 
 #endif

@@ -21,11 +21,23 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
     *table = (kt__kv_table){0};
 }
 
+/* Where pressed pages allow it: not within one, nor after one that cannot be read with those before it. */
+static int64_t pressed_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    int32_t mixed = kt__press_first_mixed(kv, table), last = (int32_t)(n_pos / KT__PAGE_POS);
+    if (mixed >= 0 && mixed < last) last = mixed;
+    bool whole = n_pos % KT__PAGE_POS == 0 || last < n_pos / KT__PAGE_POS;
+    if (!whole && last < table->n_pages && last != mixed &&
+        kt__kv_page_form(kv, table->pages[last]) == KT__KV_F16)
+        return n_pos;
+    return (int64_t)last * KT__PAGE_POS;
+}
+
 /* Where pages allow positions to be appended. */
 static int64_t own_page_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int64_t end = (int64_t)table->n_pages * KT__PAGE_POS;
-    if (!kv->copies && !kv->local_slots) return n_pos;
+    if (!kv->copies && !kv->local_slots && !kv->pressing) return n_pos;
     if (end > n_pos) end = n_pos;
+    if (kv->pressing) end = pressed_end(kv, table, end);
     for (int32_t at; (at = kt__store_last_gone(kv, table, end)) >= 0;)
         end = (int64_t)at * KT__PAGE_POS;
     (void)kt__kv_table_hold_end(kv, table, end);
@@ -601,6 +613,7 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     if (n_new > n_old)
         kt__store_hold_window(kv, table, kt__kv_window_from(&kv->shape, n_old), need);
     if (!kv->copies) give_places(kv, table, first_local(kv, n_new, how), from, to);
+    if (kv->pressing && n_new > n_old) kt__press_note_written(kv, table, n_old);
     if (!kv->copies) return KT_OK;
     give_f16(kv, table, n_old, n_new, how);
     plan_quantising(kv, table, n_old, n_new, how);

@@ -223,17 +223,54 @@ static void give_up(kt__prefix *p, int32_t e) {
     p->n_evicted++;
 }
 
+static int32_t find_parent(const kt__prefix *p, int32_t e) {
+    kt__kv_key parent = p->entries[e].parent;
+    e = p->buckets[slot_of(p, parent)];
+    while (e != NONE && !kt__kv_key_equal(p->entries[e].key, parent)) e = p->entries[e].bucket_next;
+    return e;
+}
+
+/* Presses the block's page and those before it in its split that are in f16, up to `most`, or counts
+ * them; 0 where somebody else holds one, or one is not there. */
+static int64_t press_entry(kt__prefix *p, int32_t e, int64_t most, bool only_count) {
+    int32_t pages[KT__SPLIT_PAGES], n = 0;
+    for (int i = p->entries[e].index % KT__SPLIT_PAGES; i >= 0; i--) {
+        int32_t page = e == NONE ? NONE : p->entries[e].page;
+        if (page == NONE) return 0;
+        kt__kv_form form = kt__kv_page_form(p->kv, page);
+        if (form == KT__KV_F16 && kt__kv_page_refs(p->kv, page) > 1) return 0;
+        if (form == KT__KV_F16) pages[n++] = page;
+        if (i > 0) e = find_parent(p, e);
+    }
+    for (int i = n - 1; i >= 0 && n - 1 - i < most && !only_count; i--)
+        kt__kv_page_press(p->kv, pages[i], KT__KV_Q8);
+    return n < most ? n : most;
+}
+
+/* What nobody uses is pressed, so that it need not be given up: least recently used first. */
+static void press_kept(kt__prefix *p, int64_t wanted) {
+    int64_t most = 0, n;
+    for (int32_t e = p->held.oldest; e != NONE; e = p->entries[e].newer) {
+        if (kt__kv_page_form(p->kv, p->entries[e].page) == KT__KV_F16)
+            most += press_entry(p, e, 1, true); /* each page is some entry's own */
+    }
+    n = kt__kv_press_how_many(p->kv, KT__KV_Q8, most, wanted);
+    for (int32_t e = p->held.oldest; e != NONE && n > 0; e = p->entries[e].newer) {
+        if (kt__kv_page_form(p->kv, p->entries[e].page) == KT__KV_F16)
+            n -= press_entry(p, e, n, false);
+    }
+}
+
 /* Least recently used first. Pages that sequences hold, too, would free nothing. */
 static void reclaim_pages(void *user, int64_t n_pages) {
     kt__prefix *p = user;
+    int64_t until = kt__kv_n_free(p->kv) + n_pages;
+    if (kt__kv_presses(p->kv)) press_kept(p, n_pages);
     int32_t e = p->held.oldest;
-    while (n_pages > 0 && e != NONE) {
+    while (e != NONE && kt__kv_n_free(p->kv) < until) {
         int32_t newer = p->entries[e].newer;
         int32_t page = p->entries[e].page;
-        if (kt__kv_page_refs(p->kv, page) == 1 && kt__kv_page_has_place(p->kv, page)) {
-            give_up(p, e);
-            n_pages--;
-        }
+        if (kt__kv_page_refs(p->kv, page) == 1 && kt__kv_page_has_place(p->kv, page)) give_up(p, e);
         e = newer;
     }
 }
@@ -378,23 +415,18 @@ static bool has_block(const kt__prefix_cursor *cursor, size_t n) {
 /* A chain's blocks count as used from its end to its beginning: the end is given up first, since
  * without the beginning it could not be found. */
 static void touch_chain(kt__prefix *p, int32_t last) {
-    for (int32_t e = last; e != NONE;) {
-        touch_entry(p, e);
-        kt__kv_key parent = p->entries[e].parent;
-        e = p->buckets[slot_of(p, parent)];
-        while (e != NONE && !kt__kv_key_equal(p->entries[e].key, parent))
-            e = p->entries[e].bucket_next;
-    }
+    for (int32_t e = last; e != NONE; e = find_parent(p, e)) touch_entry(p, e);
 }
 
 void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
-                      kt__kv_table *table) {
+                      bool altered, kt__kv_table *table) {
     int32_t last = NONE;
     assert(table->n_pages == cursor->n_block);
     while (has_block(cursor, n)) {
         kt__kv_block block = block_after(cursor, ids);
         int32_t e = prefix_find(p, &block);
         if (e == NONE || p->entries[e].page == NONE) break;
+        if (!altered && kt__kv_page_is_altered(p->kv, p->entries[e].page)) break;
         kt__kv_table_set(p->kv, table, table->n_pages, p->entries[e].page);
         move_on(cursor, &block);
         last = e;
@@ -409,7 +441,7 @@ static int common_length(const int32_t *a, const int32_t *b, size_t n_b) {
 }
 
 int32_t kt__prefix_match_part(kt__prefix *p, const kt__prefix_cursor *cursor, const int32_t *ids,
-                              size_t n, kt__kv_table *table) {
+                              size_t n, bool altered, kt__kv_table *table) {
     size_t from = (size_t)cursor->n_block * KT__PAGE_POS;
     int most = 0, steps = EXPLAIN_STEPS;
     int32_t best = NONE;
@@ -419,6 +451,8 @@ int32_t kt__prefix_match_part(kt__prefix *p, const kt__prefix_cursor *cursor, co
     for (; e != NONE && steps-- > 0; e = p->entries[e].child_next) {
         const entry *it = &p->entries[e];
         if (it->page == NONE || !kt__kv_key_equal(it->parent, cursor->key)) continue;
+        if (!altered && kt__kv_page_is_altered(p->kv, it->page)) continue;
+        if (kt__kv_page_form(p->kv, it->page) != KT__KV_F16) continue; /* cannot be continued */
         int same = common_length(it->ids, ids + from, n - from);
         if (same > most) most = same, best = e;
     }
@@ -443,11 +477,14 @@ int32_t kt__prefix_forget(kt__prefix *p, kt__kv_key root, const int32_t *ids, si
     return n_given;
 }
 
-/* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
- * place for it, or it has one. */
+/* The block's entry, made if need be, gets the page (a reference of its own), also in place of one that is altered
+ * where this is not. NONE: there is no place for it, or it has one. */
 static int32_t remember_block(kt__prefix *p, const kt__kv_block *block, int32_t page) {
     int32_t e = prefix_find(p, block);
     if (e == NONE) return add_entry(p, block, page);
+    if (p->entries[e].page != NONE && kt__kv_page_is_altered(p->kv, p->entries[e].page) &&
+        !kt__kv_page_is_altered(p->kv, page))
+        give_up(p, e);
     if (p->entries[e].page != NONE) return NONE;
     queue_remove(p, &p->ghosts, e);
     hold_page(p, e, page);
@@ -483,14 +520,15 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
     while (has_block(cursor, (size_t)n_pos)) {
         kt__kv_block block = block_after(cursor, ids);
         int32_t page = table->pages[cursor->n_block], e = prefix_find(p, &block);
-        if (e != NONE && p->entries[e].page != NONE) {
-            if (p->entries[e].page != page) {
-                kt__kv_snapshot_move(p->kv, page, p->entries[e].page);
-                kt__kv_table_adopt(p->kv, table, cursor->n_block, p->entries[e].page);
-            }
-        } else {
-            e = remember_block(p, &block, page);
-            if (e != NONE && hands_on(p) && kt__kv_page_has_local(p->kv, page))
+        int32_t known = e == NONE ? NONE : p->entries[e].page;
+        bool altered = kt__kv_page_is_altered(p->kv, page);
+        bool same = known != NONE && !altered && !kt__kv_page_is_altered(p->kv, known);
+        if (same && known != page) {
+            kt__kv_snapshot_move(p->kv, page, known);
+            kt__kv_table_adopt(p->kv, table, cursor->n_block, known);
+        } else if (!same && remember_block(p, &block, page) != NONE) {
+            e = prefix_find(p, &block);
+            if (!altered && hands_on(p) && kt__kv_page_has_local(p->kv, page))
                 p->store.put(p->store.user, &block, p->kv, page);
         }
         last = e;
@@ -606,7 +644,7 @@ void kt__prefix_put_blocks(kt__prefix *p, kt__prefix_cursor *cursor, const int32
 void kt__prefix_put_end(kt__prefix *p, kt__kv_key root, const int32_t *ids, int32_t n_block,
                         const kt__kv_table *table) {
     int64_t n_pos = (int64_t)n_block * KT__PAGE_POS;
-    if (!kt__kv_has_end(p->kv, table, n_pos)) return;
+    if (!kt__kv_has_end(p->kv, table, n_pos) || kt__kv_table_is_altered(p->kv, table)) return;
     kt__kv_block end = end_at(p, root, ids, n_block);
     if (!p->store.lacks(p->store.user, &end, true)) return;
     kt__kv_end place = kt__kv_end_of(p->kv, table, n_pos);

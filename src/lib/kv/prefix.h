@@ -113,13 +113,13 @@ typedef struct kt__prefix_cursor {
 /* The cursor after the first n_block blocks of ids. */
 kt__prefix_cursor kt__prefix_cursor_at(kt__kv_key root, const int32_t *ids, int32_t n_block);
 /* Appends to table (n_block pages, all full) the pages of the blocks of ids[n] that follow the
- * cursor and are in memory, sharing them, and moves the cursor. */
+ * cursor and are in memory, sharing them, and moves the cursor. altered: such pages, too (kt__kv_page_is_altered). */
 void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
-                      kt__kv_table *table);
+                      bool altered, kt__kv_table *table);
 /* Appends the page whose block begins as ids[n] continue after the cursor, for as many positions as possible, and returns
  * how many: 0 to KT__PAGE_POS - 1. The cursor stays. The page is shared: who appends to those positions copies it. */
 int32_t kt__prefix_match_part(kt__prefix *prefix, const kt__prefix_cursor *cursor,
-                              const int32_t *ids, size_t n, kt__kv_table *table);
+                              const int32_t *ids, size_t n, bool altered, kt__kv_table *table);
 /* Gives up the pages of the blocks of ids[n] after the root, as far as the index has them; how many. */
 int32_t kt__prefix_forget(kt__prefix *prefix, kt__kv_key root, const int32_t *ids, size_t n);
 /* The one block after the cursor from the store, if there is one: takes a page, fills it, indexes

@@ -103,6 +103,8 @@ static inline int32_t kt__kv_end_page(const kt__kv_shape *shape, int64_t n_pos, 
  * there may be; and how many pages may have what layers with a window have of them. */
 typedef struct kt__kv_room {
     int32_t n_kept, n_staged, n_states, n_local;
+    bool presses; /* pages may be pressed, of a store in f16; f16_keys: layers whose keys are not */
+    uint64_t f16_keys[KT__KV_LAYERS_MAX / 64];
 } kt__kv_room;
 
 #endif

@@ -16,11 +16,18 @@ enum {
     SLAB_BYTES = 16u << 20 /* slabs are smaller where a place is large, but hold a split */
 };
 
-struct kt__slabs {
+/* How a slab is divided. */
+typedef struct slab_layout {
     const kt__kv_shape *shape;
     size_t *layer_at; /* [n_layer] where a layer begins, of the place's bytes */
-    size_t place_bytes;
-    int shift; /* log2 of the places of a slab */
+    size_t place_bytes, n_places;
+} slab_layout;
+
+struct kt__slabs {
+    slab_layout forms[KT__KV_FORMS]; /* the first is that of the shape that they were made for */
+    kt__slab_layers layers;
+    int shift; /* log2 of the numbers that a slab's places may have */
+    size_t slab_bytes;
     uint8_t *base;
     size_t mapped_bytes;
 };
@@ -73,9 +80,8 @@ static int shift_for(size_t place_bytes) {
 }
 
 static kt_status map_places(kt__slabs *slabs, int64_t n_places, kt_error *err) {
-    size_t bytes, slab = (size_t)1 << slabs->shift;
-    size_t whole = ((size_t)n_places + slab - 1) / slab * slab;
-    if (!kt__mul_size(slabs->place_bytes, whole, &bytes))
+    size_t bytes, n = slabs->forms[0].n_places, n_slabs = ((size_t)n_places + n - 1) / n;
+    if (!kt__mul_size(slabs->slab_bytes, n_slabs, &bytes))
         return kt__fail(err, KT_E_NOMEM, "the K/V store is too large for the address space");
     if (bytes == 0) return KT_OK;
     void *p = kt__pages_alloc(bytes);
@@ -88,32 +94,65 @@ static kt_status map_places(kt__slabs *slabs, int64_t n_places, kt_error *err) {
     return KT_OK;
 }
 
-kt_status kt__slabs_create(const kt__kv_shape *shape, kt__slab_layers layers, int64_t n_places,
-                           kt__slabs **out, kt_error *err) {
+static kt_status lay_out(slab_layout *layout, const kt__kv_shape *shape, kt__slab_layers layers,
+                         kt_error *err) {
+    layout->shape = shape;
+    layout->place_bytes = kt__slabs_place_bytes(shape, layers);
+    layout->layer_at = kt__calloc((size_t)shape->n_layer, sizeof *layout->layer_at);
+    if (!layout->layer_at)
+        return kt__fail_nomem(err, "the K/V layers' places", (size_t)shape->n_layer);
+    for (int i = 1; i < shape->n_layer; i++)
+        layout->layer_at[i] = layout->layer_at[i - 1] + layer_bytes(shape, layers, i - 1);
+    return KT_OK;
+}
+
+static kt_status create_slabs(const kt__kv_shape *shape, kt__slab_layers layers, int64_t n_places,
+                              bool divisible, kt__slabs **out, kt_error *err) {
+    kt_status status;
     *out = NULL;
     kt__slabs *slabs = kt__calloc(1, sizeof *slabs);
     if (!slabs) return kt__fail_nomem(err, "the K/V store", sizeof *slabs);
-    slabs->shape = shape;
-    slabs->place_bytes = kt__slabs_place_bytes(shape, layers);
-    slabs->shift = shift_for(slabs->place_bytes);
-    slabs->layer_at = kt__calloc((size_t)shape->n_layer, sizeof *slabs->layer_at);
-    kt_status status = slabs->layer_at
-                           ? map_places(slabs, n_places, err)
-                           : kt__fail_nomem(err, "the K/V layers' places", (size_t)shape->n_layer);
-    for (int i = 1; status == KT_OK && i < shape->n_layer; i++)
-        slabs->layer_at[i] = slabs->layer_at[i - 1] + layer_bytes(shape, layers, i - 1);
-    if (status == KT_OK) {
-        *out = slabs;
-    } else {
-        kt__slabs_destroy(slabs);
-    }
+    slabs->layers = layers;
+    KT__TRY(lay_out(&slabs->forms[0], shape, layers, err));
+    slabs->shift = divisible ? KT__SLAB_SHIFT : shift_for(slabs->forms[0].place_bytes);
+    slabs->forms[0].n_places = divisible ? KT__SPLIT_PAGES : (size_t)1 << slabs->shift;
+    slabs->slab_bytes = slabs->forms[0].place_bytes * slabs->forms[0].n_places;
+    KT__TRY(map_places(slabs, n_places, err));
+    *out = slabs;
+    slabs = NULL;
+out:
+    kt__slabs_destroy(slabs);
     return status;
+}
+
+kt_status kt__slabs_create(const kt__kv_shape *shape, kt__slab_layers layers, int64_t n_places,
+                           kt__slabs **out, kt_error *err) {
+    return create_slabs(shape, layers, n_places, false, out, err);
+}
+
+kt_status kt__slabs_create_divisible(const kt__kv_shape *shape, int64_t n_places, kt__slabs **out,
+                                     kt_error *err) {
+    return create_slabs(shape, KT__SLAB_GLOBAL, n_places, true, out, err);
+}
+
+kt_status kt__slabs_add_form(kt__slabs *slabs, kt__kv_form form, const kt__kv_shape *shape,
+                             kt_error *err) {
+    slab_layout *layout = &slabs->forms[form];
+    KT__STEP(lay_out(layout, shape, slabs->layers, err));
+    size_t n = layout->place_bytes ? slabs->slab_bytes / layout->place_bytes : 0;
+    if (n > (size_t)1 << KT__SLAB_SHIFT) n = (size_t)1 << KT__SLAB_SHIFT;
+    layout->n_places = n / 2 * 2; /* parts of half lines stay at whole ones */
+    return KT_OK;
+}
+
+int kt__slabs_places(const kt__slabs *slabs, kt__kv_form form) {
+    return (int)slabs->forms[form].n_places;
 }
 
 void kt__slabs_destroy(kt__slabs *slabs) {
     if (!slabs) return;
     kt__pages_free(slabs->base, slabs->mapped_bytes);
-    kt__free(slabs->layer_at);
+    for (int i = 0; i < KT__KV_FORMS; i++) kt__free(slabs->forms[i].layer_at);
     kt__free(slabs);
 }
 
@@ -127,21 +166,23 @@ uint8_t *kt__slabs_memory(const kt__slabs *slabs, size_t *bytes) {
 }
 
 /* Where the layer and head begin in the place's slab, the keys of all its places lie first. */
-static uint8_t *part_at(const kt__slabs *slabs, int32_t place, int layer, int head, bool values) {
-    size_t slab = (size_t)place >> slabs->shift, n = (size_t)1 << slabs->shift;
-    size_t index = (size_t)place & (n - 1), k_bytes = k_head_bytes(slabs->shape, layer);
-    size_t v_bytes = v_head_bytes(slabs->shape, layer);
-    size_t at = slabs->layer_at[layer] + (size_t)head * (k_bytes + v_bytes);
-    uint8_t *base = slabs->base + (slab * slabs->place_bytes + at) * n;
+static uint8_t *part_at(const kt__slabs *slabs, kt__kv_form form, int32_t place, int layer,
+                        int head, bool values) {
+    const slab_layout *l = &slabs->forms[form];
+    size_t slab = (size_t)place >> slabs->shift, n = l->n_places;
+    size_t index = (size_t)place & (((size_t)1 << slabs->shift) - 1);
+    size_t k_bytes = k_head_bytes(l->shape, layer), v_bytes = v_head_bytes(l->shape, layer);
+    size_t at = l->layer_at[layer] + (size_t)head * (k_bytes + v_bytes);
+    uint8_t *base = slabs->base + slab * slabs->slab_bytes + at * n;
     return values ? base + k_bytes * n + index * v_bytes : base + index * k_bytes;
 }
 
-uint8_t *kt__slabs_k(const kt__slabs *slabs, int32_t place, int layer, int head) {
-    return part_at(slabs, place, layer, head, false);
+uint8_t *kt__slabs_k(const kt__slabs *slabs, kt__kv_form form, int32_t place, int layer, int head) {
+    return part_at(slabs, form, place, layer, head, false);
 }
 
-uint8_t *kt__slabs_v(const kt__slabs *slabs, int32_t place, int layer, int head) {
-    return part_at(slabs, place, layer, head, true);
+uint8_t *kt__slabs_v(const kt__slabs *slabs, kt__kv_form form, int32_t place, int layer, int head) {
+    return part_at(slabs, form, place, layer, head, true);
 }
 
 /* ---- slots ---- */

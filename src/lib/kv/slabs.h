@@ -23,6 +23,15 @@ typedef enum kt__slab_layers { KT__SLAB_GLOBAL, KT__SLAB_LOCAL } kt__slab_layers
 /* The shape outlives them. */
 kt_status kt__slabs_create(const kt__kv_shape *shape, kt__slab_layers layers, int64_t n_places,
                            kt__slabs **out, kt_error *err) KT_CHECKED;
+/* Of which each slab may be divided again, for pages of other forms: slabs of KT__SPLIT_PAGES places, numbered
+ * (slab << KT__SLAB_SHIFT) + index, of layers without a window. */
+enum { KT__SLAB_SHIFT = 6 };
+kt_status kt__slabs_create_divisible(const kt__kv_shape *shape, int64_t n_places, kt__slabs **out,
+                                     kt_error *err) KT_CHECKED;
+/* Such slabs' places in another form, with the shape, which outlives them, and how many a slab has. */
+kt_status kt__slabs_add_form(kt__slabs *slabs, kt__kv_form form, const kt__kv_shape *shape,
+                             kt_error *err) KT_CHECKED;
+int kt__slabs_places(const kt__slabs *slabs, kt__kv_form form);
 void kt__slabs_destroy(kt__slabs *slabs);
 /* Before anything is stored: they will lie on the NUMA nodes of the place's threads in turn. */
 void kt__slabs_spread(kt__slabs *slabs, const kt__affinity *place);
@@ -32,9 +41,9 @@ uint8_t *kt__slabs_memory(const kt__slabs *slabs, size_t *bytes);
 
 /* Bytes of one place. */
 size_t kt__slabs_place_bytes(const kt__kv_shape *shape, kt__slab_layers layers);
-/* One head's keys, or its values, of a layer that is among them. */
-uint8_t *kt__slabs_k(const kt__slabs *slabs, int32_t place, int layer, int head);
-uint8_t *kt__slabs_v(const kt__slabs *slabs, int32_t place, int layer, int head);
+/* One head's keys, or its values, of a layer that is among them; form: 0, or one that was added. */
+uint8_t *kt__slabs_k(const kt__slabs *slabs, kt__kv_form form, int32_t place, int layer, int head);
+uint8_t *kt__slabs_v(const kt__slabs *slabs, kt__kv_form form, int32_t place, int layer, int head);
 
 /* One head's part of a page, without padding. */
 size_t kt__slabs_k_bytes(const kt__kv_shape *shape, int layer);

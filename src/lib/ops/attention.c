@@ -72,10 +72,11 @@ static void set_next_keys(const attn_job *job, const attn_tile *tile, int64_t sp
     }
 }
 
-/* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16;
- * what is in own is theirs, of the split. */
+/* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16; or
+ * those that are pressed. What is in own is theirs, of the split. */
 static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t split, int first,
-                          int n_tok, int16_t *own, kt__attn_quantised *x) {
+                          int n_tok, const kt__kv_pressed *pressed, int16_t *own,
+                          kt__attn_quantised *x) {
     const kt__attention *d = job->d;
     const kt__kv_table *table = tile->seg->table;
     const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
@@ -86,6 +87,10 @@ static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t sp
                               .v_form = shape->v_form,
                               .from = shape->first_f16 && split == 0,
                               .own = own};
+    if (pressed->n) {
+        x->k_form = pressed->k_form;
+        x->v_form = pressed->v_form;
+    }
     if (d->q_codes) x->q = d->q_codes + row * (size_t)job->group * bytes;
     x->ld_q = bytes;
     for (int i = 0; i < KT__SPLIT_PAGES; i++) {
@@ -96,7 +101,8 @@ static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t sp
     }
     for (int i = 0; i < n_tok * job->group; i++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + first + i / job->group;
-        int64_t page = kt__kv_tail_from(shape, pos) - split * KT__SPLIT_PAGES;
+        int64_t page = pressed->n ? pressed->n
+                                  : kt__kv_tail_from(shape, pos) - split * KT__SPLIT_PAGES;
         own[i] = (int16_t)(page < 0 ? 0 : page < KT__SPLIT_PAGES ? page : KT__SPLIT_PAGES);
     }
 }
@@ -152,8 +158,10 @@ static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, 
     set_pages(job, tile, split, &a);
     if (!last) set_next_keys(job, tile, split + 1, &a);
     kt__attn_quantised quantised;
-    if (kt__kv_is_quantised(kt__kv_get_shape(d->kv))) {
-        set_quantised(job, tile, split, first, *n_tok, hi + job->tile_tok * job->group, &quantised);
+    kt__kv_pressed pressed = kt__kv_pressed_of(d->kv, tile->seg->table, split, d->layer);
+    if (pressed.n || kt__kv_is_quantised(kt__kv_get_shape(d->kv))) {
+        set_quantised(job, tile, split, first, *n_tok, &pressed, hi + job->tile_tok * job->group,
+                      &quantised);
         a.quantised = &quantised;
     }
     job->dev->kernels->attn(&a, kt__dev_kernel_scratch(job->dev, worker));

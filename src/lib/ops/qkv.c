@@ -66,7 +66,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
         rotate_head(job, q, d->q_norm, t);
         float scale = d->q_row_scale ? d->q_scale * d->q_row_scale[t] : d->q_scale;
         job->dev->kernels->scale(q, d->head_dim_k, scale);
-        if (!d->q_codes) continue;
+        if (!d->q_codes || !kt__kv_has_quantised(d->kv)) continue;
         size_t bytes = kt__query_code_bytes(d->head_dim_k);
         job->dev->kernels->code_query(q, d->head_dim_k,
                                       d->q_codes + (at + (size_t)t * group) * bytes,

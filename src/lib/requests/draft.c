@@ -534,7 +534,7 @@ static kt__fwd_params assistant_fwd(const kt_model *model, const kt_engine_param
     return (kt__fwd_params){.n_tok_max = p->n_parallel,
                             .n_out_max = p->n_parallel,
                             .n_ctx = p->n_ctx,
-                            .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .keys_quantised = p->kv_keys != KT_KV_F16 || p->kv_pressure,
                             .host = model->net,
                             .exact = model->params.exact,
                             .plain_attention = model->params.plain_attention};

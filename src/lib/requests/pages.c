@@ -129,7 +129,7 @@ static int32_t share_part(kt__work *w) {
         return 0;
     kt__kv_table_truncate(w->engine->kv, table, w->task.n_done);
     int32_t n = kt__prefix_match_part(w->engine->prefix, &w->cursor, w->state->tokens,
-                                      n_findable(&w->task), table);
+                                      n_findable(&w->task), w->takes_altered, table);
     w->task.n_done += n;
     return n;
 }
@@ -138,7 +138,8 @@ static void ask_index(kt__work *w) {
     kt__task *task = &w->task;
     kt__prefix *prefix = w->engine->prefix;
     w->cursor = (kt__prefix_cursor){w->root, 0};
-    kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
+    kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), w->takes_altered,
+                     &w->state->table);
     task->n_done = w->cursor.n_block * KT__PAGE_POS;
     bool with_ends = stored_is_used(w->engine);
     task->loading = kt__prefix_store(prefix) != NULL && !with_ends;
@@ -255,6 +256,55 @@ bool kt__pages_reserve(void *user, kt__task *task, int32_t n_pos) {
     (void)user;
     return kt__kv_table_grow_as(w->engine->kv, table, task->n_done, n_pos, KT__GROW_STAGED, NULL) ==
            KT_OK;
+}
+
+/* ---- pages that are pressed ---- */
+
+enum { PRESS_TAIL = 128 }; /* positions before an answer's last that stay in f16 */
+
+/* A batch in flight has read some layers of what came before it. */
+static bool may_be_pressed(const kt__task *t) {
+    return kt__work_of(t)->takes_altered && !t->in_batch && !t->loading && t->n_done > PRESS_TAIL;
+}
+
+static int32_t press_task(kt__kv *kv, const kt__task *t, int64_t most, bool only_count) {
+    if (!may_be_pressed(t)) return 0;
+    return kt__kv_table_press(kv, &kt__work_of(t)->state->table, t->n_done - PRESS_TAIL, KT__KV_Q8,
+                              most, only_count);
+}
+
+/* The oldest positions of all first: a split's pages of each in turn. */
+static void press_in_turn(kt__kv *kv, const kt__task_list *const lists[2], int64_t n) {
+    for (int64_t before = n + 1; n > 0 && n < before;) {
+        before = n;
+        for (int i = 0; i < 2; i++) {
+            for (const kt__task *t = lists[i]->head; t && n > 0; t = t->next)
+                n -= press_task(kv, t, n < KT__SPLIT_PAGES ? n : KT__SPLIT_PAGES, false);
+        }
+    }
+}
+
+int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
+                        const kt__task_list *waiting, int64_t wanted) {
+    const kt__task_list *const lists[2] = {waiting, running};
+    kt__kv *kv = engine->kv;
+    int64_t most = 0, n;
+    if (engine->params.kv_pressure != KT_KV_PRESSURE_ALL) return 0;
+    int64_t n_free = kt__kv_n_free(kv), missing = wanted - n_free;
+    if (wanted > 0 && missing <= 0) return 0; /* it is not places that are short */
+    kt__kv_press_begin(kv);
+    for (int i = 0; i < 2; i++) {
+        for (const kt__task *t = lists[i]->head; t; t = t->next)
+            if (may_be_pressed(t)) kt__kv_press_allow(kv, &kt__work_of(t)->state->table);
+    }
+    for (int i = 0; i < 2; i++) {
+        for (const kt__task *t = lists[i]->head; t; t = t->next)
+            most += press_task(kv, t, INT64_MAX, true);
+    }
+    n = kt__kv_press_how_many(kv, KT__KV_Q8, most, wanted > 0 ? missing : INT64_MAX);
+    if (wanted == 0) return kt__kv_press_gain(kv, KT__KV_Q8, n);
+    if (n > 0) press_in_turn(kv, lists, n);
+    return kt__kv_n_free(kv) - n_free;
 }
 
 void kt__pages_drop(void *user, kt__task *task) {

@@ -75,6 +75,7 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     KT__STEP(check_range("draft_from", p->draft_from, KT_DRAFT_FROMS - 1, err));
     KT__STEP(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
     KT__STEP(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
+    KT__STEP(check_range("kv_pressure", p->kv_pressure, KT_KV_PRESSURES - 1, err));
     return check_range("kv_tail", p->kv_tail + (p->kv_tail == -1), MOST_TAIL, err);
 }
 
@@ -103,6 +104,7 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
     p->draft = NULL;
     p->kv_keys = p->kv_values = KT_KV_F16;
     p->kv_tail = 0;
+    p->kv_pressure = KT_KV_PRESSURE_OFF;
 }
 
 /* Rows of a picture that see each other are computed in one batch. */
@@ -182,7 +184,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
     return (kt__fwd_params){.n_tok_max = p->n_ubatch,
                             .n_out_max = n_out_max,
                             .n_ctx = p->n_ctx,
-                            .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .keys_quantised = p->kv_keys != KT_KV_F16 || p->kv_pressure,
                             .mtp = kt__engine_uses_mtp(model, p),
                             .states = kt__engine_keeps_states(model, p),
                             .exact = model->params.exact,
@@ -198,7 +200,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
     return (kt__fwd_params){.n_tok_max = rows,
                             .n_out_max = rows,
                             .n_ctx = p->n_ctx,
-                            .keys_quantised = p->kv_keys != KT_KV_F16,
+                            .keys_quantised = p->kv_keys != KT_KV_F16 || p->kv_pressure,
                             .mtp = kt__engine_uses_mtp(model, p),
                             .states = kt__engine_keeps_states(model, p),
                             .exact = model->params.exact,
@@ -401,11 +403,12 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     uint64_t fixed = fixed_bytes(m) + kept;
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = pages_within(&cost, room, INDEX_ENTRY_BYTES), all = pages_within(&cost, room, 0);
-    int64_t least = kt__plan_places(&shape, p->n_ctx), lanes = p->n_parallel;
+    int64_t spare = p->kv_pressure ? 2 * KT__SPLIT_PAGES - 1 : 0;
+    int64_t least = kt__plan_places(&shape, p->n_ctx) + spare, lanes = p->n_parallel;
     if (p->n_seq_max > lanes) lanes = p->n_seq_max;
     /* a long context of one is room enough for usual ones of all */
     int64_t usual = kt__plan_places(&shape, p->n_ctx < DEFAULT_CTX ? p->n_ctx : DEFAULT_CTX);
-    int64_t want = usual * lanes > least ? usual * lanes : least;
+    int64_t want = usual * lanes + spare > least ? usual * lanes + spare : least;
     if (model->ctx->mem_given) {
         want *= 4; /* what is left keeps earlier prompts */
     } else if (most > pages_within(&cost, left / 2, 0)) {
@@ -437,9 +440,10 @@ static bool shrink_params(const kt_engine_params *given, kt_engine_params *p) {
     return true;
 }
 
-/* Positions that so many places, and the tails of answers at work, come to. */
+/* Positions that so many places, and the tails of answers at work, come to; a store that presses pages keeps a split's. */
 static int64_t n_positions(const kt_model *model, const kt_engine_params *p, int64_t n_pages) {
     kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    if (p->kv_pressure) n_pages = (n_pages / KT__SPLIT_PAGES - 1) * KT__SPLIT_PAGES;
     return (n_pages + placeless_pages(&shape) * p->n_parallel) * KT__PAGE_POS;
 }
 
@@ -596,6 +600,20 @@ static kt_status check_generates(const kt_model *model, kt_error *err) {
         model->info.path, model->net->hp.arch);
 }
 
+static kt_status check_pressure(const kt_model *model, const kt_engine_params *given,
+                                kt_error *err) {
+    const char *why = model->device                        ? "a graphics processor computes"
+                      : kt__ctx_split(model->ctx)          ? "several processes compute"
+                      : model->params.plain_attention      ? "-fa off computes"
+                      : given->kv_keys || given->kv_values ? "are not in f16"
+                                                           : NULL;
+    if (!why) return KT_OK;
+    return kt__fail(
+        err, KT_E_UNSUPPORTED,
+        "kv_pressure turns keys and values from f16 to 8 bits, but these %s%s: leave it off", why,
+        given->kv_keys || given->kv_values ? "" : " with");
+}
+
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
@@ -603,6 +621,7 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     KT__STEP(check_params(given, err));
     KT__STEP(check_attention(model, given, err));
     if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
+    if (given->kv_pressure && !is_encoder(model)) KT__STEP(check_pressure(model, given, err));
     uint64_t left = left_for(model, &out->mem);
     bool fits = plan_within(model, given, left, out);
     if (is_too_large(model, out, fits) && plan_with_store(model, given, out)) fits = true;

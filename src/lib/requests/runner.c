@@ -159,6 +159,11 @@ static int32_t op_fit(void *user, const kt__task *task, int32_t n, int32_t most)
     return s->at + s->n - task->n_done <= most ? s->at + s->n - task->n_done : 0;
 }
 
+static int64_t op_press(void *user, const kt__task_list *running, const kt__task_list *waiting,
+                        int64_t wanted) {
+    return kt__pages_press(((kt__runner *)user)->engine, running, waiting, wanted);
+}
+
 static int64_t op_pages_left(void *user) {
     const kt__kv *kv = ((kt__runner *)user)->engine->kv;
     return kt__kv_n_pages_most(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
@@ -770,6 +775,7 @@ const kt__sched_ops *kt__runner_ops(void) {
         .fork = kt__pages_fork,
         .reserve = kt__pages_reserve,
         .fit = op_fit,
+        .press = op_press,
         .pages_left = op_pages_left,
         .pages_most = op_pages_most,
         .drop = kt__pages_drop,

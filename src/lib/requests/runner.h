@@ -27,6 +27,9 @@ void kt__pages_load(void *user, kt__task *task, int64_t until_us);
 void kt__pages_fork(void *user, const kt__task *src, kt__task *dst);
 bool kt__pages_reserve(void *user, kt__task *task, int32_t n_pos);
 void kt__pages_drop(void *user, kt__task *task);
+/* The same, with the engine. */
+int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
+                        const kt__task_list *waiting, int64_t wanted);
 
 /* n positions more are computed: they become known to the index, and blocks that are quantised now to the store. */
 void kt__pages_computed(kt__work *w, int32_t n);

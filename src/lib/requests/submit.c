@@ -235,6 +235,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->engine = sub->req.engine;
     w->cap = (int32_t)cap;
     w->no_cache = request->service.no_cache || request->logprobs.prompt;
+    w->takes_altered = w->engine->params.kv_pressure && !request->service.exact_kv && !sub->seq;
     w->mean = sub->pooling == KT_POOLING_MEAN;
     bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
     w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);

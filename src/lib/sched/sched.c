@@ -347,11 +347,18 @@ static bool is_alone(const kt__sched *s, const kt__task *task) {
     return true;
 }
 
+static bool press_pages(kt__sched *s, const kt__task *task, int32_t n_pos) {
+    int64_t wanted = kt__sched_pages_of(s, n_pos) - kt__sched_pages_of(s, task->n_done);
+    if (!s->ops.press || wanted <= 0) return false;
+    return s->ops.press(s->user, &s->running, &s->waiting, wanted) > 0;
+}
+
 /* Pages up to n_pos, from others if need be. false: the task cannot continue now; it is suspended
  * unless only a batch in flight is in the way, and ended where nothing will ever change. A task on
  * a sequence cannot give its own pages back: instead of being suspended it ends at once. */
 static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos) {
     while (!s->ops.reserve(s->user, task, n_pos)) {
+        if (press_pages(s, task, n_pos)) continue;
         if (take_pages_for(s, task)) continue;
         if (task->lent) {
             if (s->n_batch == 0) task->finish = KT_FINISH_ERROR;

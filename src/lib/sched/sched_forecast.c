@@ -127,14 +127,19 @@ static int64_t pages_allowed(const kt__sched *s) {
     return p->n_pages > 0 && p->n_pages < n ? p->n_pages : n;
 }
 
+static int64_t pages_left(const kt__sched *s) {
+    int64_t more = s->ops.press ? s->ops.press(s->user, &s->running, &s->waiting, 0) : 0;
+    return s->ops.pages_left(s->user) + more;
+}
+
 static bool holds_to_the_end(const kt__sched *s, const kt__task *task) {
-    int64_t due = s->ops.pages_most(s->user) - s->ops.pages_left(s->user) + pages_to_come(s, task);
+    int64_t due = s->ops.pages_most(s->user) - pages_left(s) + pages_to_come(s, task);
     for (const kt__task *t = s->running.head; t; t = t->next) due += pages_to_come(s, t);
     return due <= pages_allowed(s);
 }
 
 bool kt__room_for(const kt__sched *s, const kt__task *task) {
     if (kt__sched_lanes_used(s) == 0 || task->state == KT__TASK_PARKED || task->lent) return true;
-    if (kt__sched_pages_of(s, (int64_t)task->n_tok + 1) > s->ops.pages_left(s->user)) return false;
+    if (kt__sched_pages_of(s, (int64_t)task->n_tok + 1) > pages_left(s)) return false;
     return !s->optimizer.p.on || holds_to_the_end(s, task);
 }

@@ -28,6 +28,10 @@ typedef struct kt__sched_ops {
     /* How many of the next n rows may be in a batch without the ones after them: fewer, or up to `most` more; 0: none.
      * NULL: all n. */
     int32_t (*fit)(void *user, const kt__task *task, int32_t n, int32_t most);
+    /* So many pages are missing: makes older positions of tasks take less. Returns how many places became free, or with
+     * wanted 0 how many could. NULL: it cannot. */
+    int64_t (*press)(void *user, const kt__task_list *running, const kt__task_list *waiting,
+                     int64_t wanted);
     int64_t (*pages_left)(void *user);        /* free, or given up when asked for */
     int64_t (*pages_most)(void *user);        /* all there are */
     void (*drop)(void *user, kt__task *task); /* gives all pages back: n_done = 0 */

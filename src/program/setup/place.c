@@ -21,6 +21,14 @@ static kt_draft_from draft_from_of(const char *word) {
     return KT_DRAFT_ANY;
 }
 
+static kt_kv_pressure kv_pressure_of(const char *word) {
+    static const char *const words[KT_KV_PRESSURES] = {"off", "cache", "all"};
+    for (int i = 0; word && i < KT_KV_PRESSURES; i++) {
+        if (!strcmp(word, words[i])) return (kt_kv_pressure)i;
+    }
+    return KT_KV_PRESSURE_OFF;
+}
+
 kt_engine_params kt__place_engine_params(const kt__config *c) {
     kt_engine_params p = kt_engine_params_default();
     p.n_ctx = (int32_t)c->ctx;
@@ -34,6 +42,7 @@ kt_engine_params kt__place_engine_params(const kt__config *c) {
     p.gap_ms = (int32_t)c->gap_ms;
     p.n_draft = c->draft > 0 ? (int32_t)c->draft : -1;
     p.draft_from = draft_from_of(c->draft_from);
+    p.kv_pressure = kv_pressure_of(c->kv_pressure);
     p.optimize = c->optimize;
     p.target_latency_ms = (int32_t)c->target_latency_ms;
     p.min_throughput = c->min_throughput;

@@ -51,7 +51,7 @@ structures! {
         n_ctx: i32, n_batch: i32, n_ubatch: i32, n_seq_max: i32, n_threads: i32, n_threads_batch: i32, kv_bytes: u64,
         n_parallel: i32, n_queue_max: i32, gap_ms: i32, draft: *mut kt_model, n_draft: i32,
         optimize: bool, target_latency_ms: i32, min_throughput: f64, memory_threshold: f64,
-        kv_keys: c_int, kv_values: c_int, kv_tail: i32, draft_from: c_int,
+        kv_keys: c_int, kv_values: c_int, kv_tail: i32, draft_from: c_int, kv_pressure: c_int,
     }
     kt_logit_bias { id: i32, bias: f32, }
     kt_sampling {
@@ -98,7 +98,9 @@ structures! {
     kt_correction_params { recall: *mut kt_recall, bank: *mut kt_bank, note_tokens: i32, recited: u64, keep: bool, }
     kt_logprob_params { n: i32, post_sampling: bool, prompt: bool, }
     kt_embedding_params { pooling: c_int, normalize: bool, keys: *mut i8, keys_first: usize, }
-    kt_service_params { priority: i32, deadline_ms: i64, client: *const c_char, cache_scope: *const c_char, no_cache: bool, }
+    kt_service_params {
+        priority: i32, deadline_ms: i64, client: *const c_char, cache_scope: *const c_char, no_cache: bool, exact_kv: bool,
+    }
     kt_overflow_params { shorten: c_int, shift: bool, n_keep: i32, }
     kt_event_params { on_event: *const c_void, on_ready: *const c_void, user: *mut c_void, progress: bool, }
     kt_request_params {

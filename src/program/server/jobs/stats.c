@@ -88,9 +88,11 @@ static void write_kv(kt__buf *out, const kt_engine_stats *st) {
     (void)kt__buf_printf(
         out,
         ",\"kv\":{\"blocks\":%llu,\"used\":%llu,\"kept\":%llu,\"evicted\":%llu,"
+        "\"pressed\":%llu,\"pressed_now\":%llu,"
         "\"looked_for_tokens\":%llu,\"found_tokens\":%llu,\"from_disk_tokens\":%llu}",
         (unsigned long long)st->kv_blocks, (unsigned long long)st->kv_blocks_used,
         (unsigned long long)st->kv_blocks_cached, (unsigned long long)st->n_evicted_blocks,
+        (unsigned long long)st->n_pressed_blocks, (unsigned long long)st->kv_blocks_pressed,
         (unsigned long long)st->queried_tokens, (unsigned long long)st->cached_tokens,
         (unsigned long long)st->disk_tokens);
 }

@@ -114,6 +114,12 @@ static kt_status read_cache_prompt(const kt__wire_reader *r, const json_t *body)
     return status;
 }
 
+static kt_status read_exact_kv(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "exact_kv"};
+    const json_t *v = kt__wire_member(body, "exact_kv");
+    return v ? kt__wire_read_bool(r, &at, v, &r->request->req.service.exact_kv) : KT_OK;
+}
+
 static kt_status read_stops(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "stop"};
     const json_t *v = kt__wire_member(body, "stop");
@@ -361,6 +367,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__STEP(read_seed(r, body));
     KT__STEP(read_deadline(r, body));
     KT__STEP(read_cache_prompt(r, body));
+    KT__STEP(read_exact_kv(r, body));
     KT__STEP(read_stops(r, body));
     KT__STEP(read_breakers(r, body));
     KT__STEP(read_samplers(r, body));

@@ -1,0 +1,213 @@
+/* Pressed pages in the store: whatever is taken, pressed and dropped, each page keeps what it holds, as it was written
+ * or as it was pressed, and all memory comes back; pressing makes room for more pages than the store has in f16; tables
+ * and the prefix index know what is altered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kv/prefix.h"
+#include "support.h"
+
+enum { LAYERS = 3, HEADS = 2, DIM = 32, PAGES = 16 * 12, USABLE = PAGES - 16, MAX = 400 };
+
+/* Of layer 1 the keys stay f16. */
+static kt__kv *open_store(void) {
+    const kt__kv_shape shape = {
+        .n_layer = LAYERS, .n_head_kv = HEADS, .head_dim_k = DIM, .head_dim_v = DIM};
+    kt__kv_room room = {.presses = true, .f16_keys = {2}};
+    kt__kv *kv;
+    assert_int_equal(kt__kv_create_with(&shape, PAGES, room, &kv, NULL), KT_OK);
+    assert_int_equal(kt__kv_n_free(kv), USABLE);
+    return kv;
+}
+
+static size_t quantised_bytes(bool key) {
+    return key ? kt__quantised_k_bytes(KT__KV_Q8, DIM) : kt__quantised_v_bytes(KT__KV_Q8, DIM);
+}
+
+/* Something that depends on all of the numbers, in as many bytes as the form has. */
+static void fake_quantise(void *user, kt__kv_form form, bool key, int head_dim, const kt__f16 *f16,
+                          uint8_t *out) {
+    uint32_t sum = key ? 1 : 2;
+    assert_null(user);
+    assert_int_equal(form, KT__KV_Q8);
+    for (int i = 0; i < head_dim * 16; i++) sum = sum * 31 + f16[i];
+    memset(out, (int)(sum % 251), quantised_bytes(key));
+}
+
+static kt__f16 number(int32_t id, int layer, int head, bool key, int i) {
+    return (kt__f16)(id * 7919 + layer * 101 + head * 13 + key * 5 + i);
+}
+
+static void write_page(kt__kv *kv, int32_t page, int32_t id) {
+    for (int l = 0; l < LAYERS; l++) {
+        for (int h = 0; h < HEADS; h++) {
+            for (int i = 0; i < DIM * 16; i++) {
+                kt__kv_k(kv, page, l, h)[i] = number(id, l, h, true, i);
+                kt__kv_v(kv, page, l, h)[i] = number(id, l, h, false, i);
+            }
+        }
+    }
+}
+
+static void expect_part(const uint8_t *part, int32_t id, int l, int h, bool key, bool pressed) {
+    kt__f16 f16[DIM * 16];
+    uint8_t bytes[DIM * 16 * 2];
+    size_t n = pressed ? quantised_bytes(key) : sizeof f16;
+    for (int i = 0; i < DIM * 16; i++) f16[i] = number(id, l, h, key, i);
+    memcpy(bytes, f16, sizeof f16);
+    if (pressed) fake_quantise(NULL, KT__KV_Q8, key, DIM, f16, bytes);
+    assert_memory_equal(part, bytes, n);
+}
+
+static void expect_page(const kt__kv *kv, int32_t page, int32_t id) {
+    bool pressed = kt__kv_page_form(kv, page) != KT__KV_F16;
+    for (int l = 0; l < LAYERS; l++) {
+        for (int h = 0; h < HEADS; h++) {
+            expect_part(kt__kv_quantised_k(kv, page, l, h), id, l, h, true, pressed && l != 1);
+            expect_part(kt__kv_quantised_v(kv, page, l, h), id, l, h, false, pressed);
+        }
+    }
+}
+
+static void test_random_schedule(void **state) {
+    int32_t pages[MAX], ids[MAX], next = 1;
+    int n = 0, most = 0;
+    uint32_t seed = 4;
+    (void)state;
+    kt__kv *kv = open_store();
+    kt__kv_set_quantise(kv, fake_quantise, NULL);
+    for (int step = 0; step < 30000; step++) {
+        int i = n ? (int)lcg_below(&seed, (uint32_t)n) : 0;
+        bool filling = step / 3000 % 2 == 0;
+        switch (lcg_below(&seed, filling ? 4 : 3)) {
+        case 0:
+            if (n == 0 || (filling && lcg_below(&seed, 3))) break;
+            expect_page(kv, pages[i], ids[i]);
+            kt__kv_page_drop(kv, pages[i]);
+            pages[i] = pages[--n];
+            ids[i] = ids[n];
+            break;
+        case 1:
+            if (n == 0 || kt__kv_page_form(kv, pages[i]) != KT__KV_F16) break;
+            if (kt__kv_press_how_many(kv, KT__KV_Q8, n, 1) == 0) break;
+            kt__kv_page_press(kv, pages[i], KT__KV_Q8);
+            break;
+        default:
+            if (kt__kv_n_free(kv) < 1) break;
+            assert_true(n < MAX);
+            pages[n] = kt__kv_page_take(kv);
+            assert_true(pages[n] >= 0);
+            assert_false(kt__kv_page_is_altered(kv, pages[n]));
+            ids[n] = next++;
+            write_page(kv, pages[n], ids[n]);
+            n++;
+        }
+        if (n > most) most = n;
+    }
+    assert_true(most > USABLE * 5 / 4);
+    while (n-- > 0) {
+        expect_page(kv, pages[n], ids[n]);
+        kt__kv_page_drop(kv, pages[n]);
+    }
+    assert_int_equal(kt__kv_n_free(kv), USABLE);
+    kt__kv_destroy(kv);
+}
+
+/* ---- tables ---- */
+
+static void test_what_is_written_after_pressed_pages_is_altered(void **state) {
+    kt__kv_table t, other;
+    (void)state;
+    kt__kv *kv = open_store();
+    kt__kv_set_quantise(kv, fake_quantise, NULL);
+    assert_int_equal(kt__kv_table_init(&t, 1024, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&other, 1024, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow(kv, &t, 0, 600, NULL), KT_OK);
+    assert_false(kt__kv_table_is_altered(kv, &t));
+    kt__kv_table_share(kv, &t, 64, &other);
+    kt__kv_press_begin(kv);
+    kt__kv_press_allow(kv, &t);
+    /* what another table holds, which did not allow it, and what comes after that in its split, stay */
+    assert_int_equal(kt__kv_table_press(kv, &t, 512, KT__KV_Q8, 100, true), 16);
+    assert_int_equal(kt__kv_table_press(kv, &t, 512, KT__KV_Q8, 5, false), 5);
+    assert_int_equal(kt__kv_page_form(kv, t.pages[0]), KT__KV_F16);
+    assert_int_equal(kt__kv_page_form(kv, t.pages[20]), KT__KV_Q8);
+    assert_int_equal(kt__kv_page_form(kv, t.pages[21]), KT__KV_F16);
+    kt__kv_pressed p = kt__kv_pressed_of(kv, &t, 1, 1);
+    assert_int_equal(p.n, 5);
+    assert_int_equal(p.k_form, KT__KV_F16);
+    assert_int_equal(p.v_form, KT__KV_Q8);
+    assert_int_equal(kt__kv_pressed_of(kv, &t, 0, 0).n, 0);
+    assert_false(kt__kv_page_is_altered(kv, t.pages[37]));
+    assert_int_equal(kt__kv_table_grow(kv, &t, 600, 640, NULL), KT_OK);
+    assert_true(kt__kv_page_is_altered(kv, t.pages[37]));
+    assert_true(kt__kv_page_is_altered(kv, t.pages[39]));
+    assert_false(kt__kv_page_is_altered(kv, t.pages[36]));
+    /* nothing can be appended within a pressed page */
+    assert_int_equal(kt__kv_table_own_end(kv, &t, 16 * 20 + 3), 16 * 20);
+    kt__kv_table_truncate(kv, &t, 256);
+    assert_false(kt__kv_table_is_altered(kv, &t));
+    kt__kv_table_free(kv, &t);
+    kt__kv_table_free(kv, &other);
+    assert_int_equal(kt__kv_n_free(kv), USABLE);
+    kt__kv_destroy(kv);
+}
+
+/* ---- the index ---- */
+
+static int32_t found(kt__prefix *prefix, kt__kv *kv, const int32_t *ids, size_t n, bool altered) {
+    kt__kv_table t;
+    kt__prefix_cursor cursor = {kt__kv_key_root("x", 1), 0};
+    assert_int_equal(kt__kv_table_init(&t, 4096, NULL), KT_OK);
+    kt__prefix_match(prefix, &cursor, ids, n, altered, &t);
+    kt__kv_table_free(kv, &t);
+    return cursor.n_block;
+}
+
+static void compute(kt__prefix *prefix, kt__kv *kv, const int32_t *ids, int64_t n) {
+    kt__kv_table t;
+    kt__prefix_cursor cursor = {kt__kv_key_root("x", 1), 0};
+    assert_int_equal(kt__kv_table_init(&t, 4096, NULL), KT_OK);
+    kt__prefix_match(prefix, &cursor, ids, (size_t)n, false, &t);
+    assert_int_equal(kt__kv_table_grow(kv, &t, cursor.n_block * 16, n, NULL), KT_OK);
+    kt__prefix_insert(prefix, &cursor, ids, n, &t);
+    kt__kv_table_free(kv, &t);
+}
+
+static void test_what_is_kept_is_pressed_before_it_is_given_up(void **state) {
+    enum { TEXTS = 4, N = 16 * 56 };
+    int32_t ids[TEXTS][N];
+    kt__prefix *prefix;
+    (void)state;
+    kt__kv *kv = open_store();
+    kt__kv_set_quantise(kv, fake_quantise, NULL);
+    assert_int_equal(kt__prefix_create(kv, 0, &prefix, NULL), KT_OK);
+    for (int t = 0; t < TEXTS; t++) {
+        for (int i = 0; i < N; i++) ids[t][i] = t * N + i;
+        compute(prefix, kv, ids[t], N);
+    }
+    /* 4 * 56 pages of 176 places */
+    assert_int_equal(kt__prefix_n_evicted(prefix), 0);
+    for (int t = 0; t < TEXTS; t++) assert_int_equal(found(prefix, kv, ids[t], N, true), 56);
+    assert_true(found(prefix, kv, ids[0], N, false) < 56);
+    assert_int_equal(found(prefix, kv, ids[TEXTS - 1], N, false), 56);
+    /* who takes none of it computes it again, for others as well */
+    compute(prefix, kv, ids[0], N);
+    assert_int_equal(found(prefix, kv, ids[0], N, false), 56);
+    kt__prefix_destroy(prefix);
+    assert_int_equal(kt__kv_n_free(kv), USABLE);
+    kt__kv_destroy(kv);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_schedule),
+        cmocka_unit_test(test_what_is_written_after_pressed_pages_is_altered),
+        cmocka_unit_test(test_what_is_kept_is_pressed_before_it_is_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
