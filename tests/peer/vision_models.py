@@ -73,7 +73,9 @@ def encoder(args):
     def add(name, ne, spread, centre=0.0):
         x = (centre + spread * rng.standard_normal(int(np.prod(ne)), dtype=np.float32)).astype("f4")
         matrix = len(ne) == 2 and name.startswith(("v.blk", "mm.model", "mm.0", "mm.2", "v.deepstack"))
-        kind = args.type if matrix and (args.type != "q8_0" or ne[0] % 32 == 0) else "f32"
+        kind = args.type if matrix else "f32"
+        if kind == "q8_0" and ne[0] % 32:  # as published files have it
+            kind = "f16"
         tensors.append((name, ne, TYPES[kind], pack(x, kind)))
 
     rms, qwen = args.family == "qwen2.5vl_merger", args.family.startswith("qwen")
