@@ -49,7 +49,7 @@ KT_INLINE void tiles_end(void) { __asm__ volatile("tilerelease"); }
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile       \
                      :                                        \
                      : "r"((const void *)(from)), "r"(pitch), \
-                       "m"(*(const uint8_t(*)[])(const void *)(from)))
+                       "m"(*(const uint8_t(*)[1 << 16])(const void *)(from)))
 #define TILE_STORE(tile, to)                                \
     __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)" \
                      : "=m"(*(tile_memory *)(void *)(to))   \

@@ -84,9 +84,19 @@ static const struct {
 #undef X
 };
 
+/* Matrices of an encoder of pictures: of its layers, and those after them that the file has as rows of
+ * outputs ("mm.input_projection.weight" has the columns first). */
+static bool is_of_encoder(const char *name, int *layer) {
+    size_t n = strlen(name);
+    if (n < 7 || strcmp(name + n - 7, ".weight") != 0) return false;
+    if (sscanf(name, "v.blk.%9d.", layer) == 1 || !strncmp(name, "v.deepstack.", 12)) return true;
+    return !strncmp(name, "mm.", 3) && strcmp(name, "mm.input_projection.weight") != 0;
+}
+
 kt__tensor_role kt__tensor_role_of(const char *name, int *layer) {
     int n = 0;
     *layer = 0;
+    if (is_of_encoder(name, layer)) return KT__TENSOR_OTHER;
     bool in_layer = sscanf(name, "blk.%9d.%n", layer, &n) == 1 && n > 0;
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (roles[i].in_layer == in_layer && strcmp(roles[i].name, name + n) == 0)

@@ -111,8 +111,8 @@ void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w);
  *
  * Owns: the look-up in model/weights.def and globals.def. Any thread; no state. */
 
-/* The role and layer (0 outside the layers) of "blk.3.attn_q.weight"; a tensor that the tables do
- * not have is a KT__TENSOR_VECTOR. */
+/* The role and layer (0 outside the layers) of "blk.3.attn_q.weight"; a matrix of an encoder of
+ * pictures is a KT__TENSOR_OTHER, any other tensor that the tables do not have a KT__TENSOR_VECTOR. */
 kt__tensor_role kt__tensor_role_of(const char *name, int *layer);
 
 /* BitNet's matrices: weights of -1, 0 and 1 times one factor, made from floats or unpacked.
