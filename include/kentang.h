@@ -612,7 +612,7 @@ KT_API const char *kt_kv_type_name(kt_kv_type type);
 /* The type of such a name, or KT_KV_TYPES. */
 KT_API kt_kv_type kt_kv_type_named(const char *name);
 
-/* What may be turned from f16 to 8 bits where the K/V store is full, before anything is given up, suspended or refused.
+/* What may be turned from f16 to 8 bits, and from these to 4, where the K/V store is full, before anything is given up, suspended or refused.
  * It is computed with from then on: answers are others than without, by little, and depend on when that was. */
 typedef enum kt_kv_pressure {
     KT_KV_PRESSURE_OFF,   /* nothing */
@@ -1426,9 +1426,9 @@ typedef struct kt_engine_stats {
      * was opened */
     bool device_lost;
     uint64_t device_bytes, device_us;
-    /* of kt_engine_params.kv_pressure, in blocks of 16 positions: turned to 8 bits so far, and such now, of which
-     * two take a little more than one of kv_blocks */
-    uint64_t n_pressed_blocks, kv_blocks_pressed;
+    /* of kt_engine_params.kv_pressure, by type, in blocks of 16 positions: turned to it so far, and such now, of which
+     * two (or four) take a little more than one of kv_blocks */
+    uint64_t n_pressed_blocks[KT_KV_TYPES], kv_blocks_pressed[KT_KV_TYPES];
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);

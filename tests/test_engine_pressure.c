@@ -56,13 +56,13 @@ static void test_answers_end_without_being_suspended(void **state) {
     static answer out[LANES];
     kt_engine_stats off = run(w, KT_KV_PRESSURE_OFF, 0, out);
     assert_true(off.n_preempted > 0);
-    assert_int_equal(off.n_pressed_blocks, 0);
+    assert_int_equal(off.n_pressed_blocks[KT_KV_Q8_0], 0);
     kt_engine_stats cache = run(w, KT_KV_PRESSURE_CACHE, 0, out);
     assert_true(cache.n_preempted > 0); /* nothing is kept but what runs */
     kt_engine_stats all = run(w, KT_KV_PRESSURE_ALL, 0, out);
     assert_int_equal(all.n_preempted, 0);
     assert_int_equal(all.recomputed_tokens, 0);
-    assert_true(all.n_pressed_blocks >= 32);
+    assert_true(all.n_pressed_blocks[KT_KV_Q8_0] >= 32);
 }
 
 static void test_exact_requests_get_what_they_get_alone(void **state) {
@@ -70,11 +70,36 @@ static void test_exact_requests_get_what_they_get_alone(void **state) {
     static answer alone[LANES], out[LANES];
     for (int i = 0; i < 2; i++) answer_alone(w, i, &alone[i]);
     kt_engine_stats all = run(w, KT_KV_PRESSURE_ALL, 2, out);
-    assert_true(all.n_pressed_blocks > 0);
+    assert_true(all.n_pressed_blocks[KT_KV_Q8_0] > 0);
     for (int i = 0; i < 2; i++) expect_same(i, &alone[i], &out[i]);
     all = run(w, KT_KV_PRESSURE_ALL, LANES, out);
     assert_true(all.n_preempted > 0);
     for (int i = 0; i < 2; i++) expect_same(i, &alone[i], &out[i]);
+}
+
+/* Where 8 bits are not enough, the splits between the first and the last ones get 4. */
+static void test_long_answers_get_4_bits(void **state) {
+    world *w = *state;
+    static answer alone, out[LANES];
+    kt_engine_stats stats;
+    kt_engine_params ep = params_of(w, KT_KV_PRESSURE_ALL);
+    ep.kv_bytes = 144 * page_bytes(w);
+    w->n_predict = 900;
+    answer_alone(w, 0, &alone);
+    open_engine(w, &ep);
+    for (int i = 0; i < LANES; i++) {
+        kt_request_params r = request_of(w, endless(i));
+        r.service.exact_kv = i == 0;
+        submit_request(w, &r, &out[i]);
+    }
+    run_to_end(w, false);
+    expect_idle(w);
+    kt_engine_get_stats(w->engine, &stats);
+    close_engine(w);
+    w->n_predict = N_PREDICT;
+    assert_true(stats.n_pressed_blocks[KT_KV_Q4_0] >= 16);
+    expect_same(0, &alone, &out[0]);
+    for (int i = 1; i < LANES; i++) assert_int_equal(out[i].report.n_generated, 900);
 }
 
 /* ---- what is kept ---- */
@@ -101,7 +126,7 @@ static void ask(world *w, int text, bool exact, answer *out) {
 static uint64_t pressed_now(const world *w) {
     kt_engine_stats stats;
     kt_engine_get_stats(w->engine, &stats);
-    return stats.kv_blocks_pressed;
+    return stats.kv_blocks_pressed[KT_KV_Q8_0];
 }
 
 static void test_what_is_kept_is_found_by_those_who_take_it(void **state) {
@@ -193,6 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_end_without_being_suspended),
         cmocka_unit_test(test_exact_requests_get_what_they_get_alone),
+        cmocka_unit_test(test_long_answers_get_4_bits),
         cmocka_unit_test(test_what_is_kept_is_found_by_those_who_take_it),
         cmocka_unit_test(test_sequences_stay_as_they_are),
         cmocka_unit_test(test_it_is_refused_in_words),

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/quantise_page_ref.h"
 #include "kernels_data.h"
 
 enum { MAX_DIM = 256, MAX_Q = 40, PAGE_F16 = MAX_DIM * KT__PAGE_POS };
@@ -73,6 +74,39 @@ static void test_every_tier_quantises_alike(void **state) {
             (keys ? tier->quantise_k : tier->quantise_v)[form](page, dim, got, scratch.at);
             expect_same(keys ? "quantise_k" : "quantise_v", tier, dim, want, got, bytes + 64);
         }
+    }
+}
+
+/* A number of 8 bits, and that which 4 bits made of it. */
+static void expect_narrowed(const uint8_t *q8, const uint8_t *q4, int dim, bool keys, int slot,
+                            int d) {
+    const float *scale8 = (const float *)(const void *)q8;
+    const kt__f16 *scale4 = (const kt__f16 *)(const void *)q4;
+    size_t at8 = kt__quantised_codes(KT__KV_Q8), at4 = kt__quantised_codes(KT__KV_Q4);
+    at8 += (size_t)(keys ? (d / 4 * 16 + slot) * 4 + d % 4 : (slot / 4 * dim + d) * 4 + slot % 4);
+    at4 += (size_t)(keys ? (d / 8 * 16 + slot) * 4 + d % 4
+                         : (slot % 8 / 4 * dim + d) * 4 + slot % 4);
+    int code = q4[at4] >> ((keys ? d & 4 : slot >= 8) ? 4 : 0) & 15;
+    float step = kt__f16_to_f32(scale4[slot]) * (keys ? (float)kt__rotation_block(dim) : 1.0f);
+    float want = scale8[slot] * (float)(int8_t)q8[at8], got = step * (float)(code - 8);
+    /* half a step; a whole one where the other sign's greatest has no code */
+    assert_true(fabsf(got - want) <= fabsf(step) * (code == 15 ? 1.01f : 0.51f));
+}
+
+static void test_four_bits_are_made_of_eight(void **state) {
+    (void)state;
+    static kt__f16 page[PAGE_F16];
+    static uint8_t q8[PAGE_F16], q4[PAGE_F16];
+    static scratch_room scratch;
+    kd_rng rng = {7};
+    for (int i = 0; i < N_HEAD_DIM * 4; i++) {
+        int dim = head_dims[i % N_HEAD_DIM];
+        bool keys = i / N_HEAD_DIM % 2 == 0;
+        fill_page(&rng, i / N_HEAD_DIM / 2, dim, keys, page);
+        (keys ? kd_ref()->quantise_k : kd_ref()->quantise_v)[KT__KV_Q8](page, dim, q8, scratch.at);
+        (keys ? kt__ref_narrow_k : kt__ref_narrow_v)(q8, dim, q4, scratch.at);
+        for (int slot = 0; slot < KT__PAGE_POS; slot++)
+            for (int d = 0; d < dim; d++) expect_narrowed(q8, q4, dim, keys, slot, d);
     }
 }
 
@@ -376,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_the_reference_is_right),
         cmocka_unit_test(test_every_tier_quantises_alike),
+        cmocka_unit_test(test_four_bits_are_made_of_eight),
         cmocka_unit_test(test_every_tier_codes_queries_alike),
         cmocka_unit_test(test_every_tier_attends_alike),
     };

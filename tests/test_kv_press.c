@@ -24,18 +24,19 @@ static kt__kv *open_store(void) {
     return kv;
 }
 
-static size_t quantised_bytes(bool key) {
-    return key ? kt__quantised_k_bytes(KT__KV_Q8, DIM) : kt__quantised_v_bytes(KT__KV_Q8, DIM);
+static size_t quantised_bytes(kt__kv_form form, bool key) {
+    return key ? kt__quantised_k_bytes(form, DIM) : kt__quantised_v_bytes(form, DIM);
 }
 
 /* Something that depends on all of the numbers, in as many bytes as the form has. */
-static void fake_quantise(void *user, kt__kv_form form, bool key, int head_dim, const kt__f16 *f16,
-                          uint8_t *out) {
+static void fake_quantise(void *user, kt__kv_form from, kt__kv_form form, bool key, int head_dim,
+                          const uint8_t *part, uint8_t *out) {
     uint32_t sum = key ? 1 : 2;
+    size_t n = from == KT__KV_Q8 ? quantised_bytes(from, key) : (size_t)head_dim * 32;
     assert_null(user);
-    assert_int_equal(form, KT__KV_Q8);
-    for (int i = 0; i < head_dim * 16; i++) sum = sum * 31 + f16[i];
-    memset(out, (int)(sum % 251), quantised_bytes(key));
+    assert_int_equal(form, from + 1);
+    for (size_t i = 0; i < n; i++) sum = sum * 31 + part[i];
+    memset(out, (int)(sum % 251), quantised_bytes(form, key));
 }
 
 static kt__f16 number(int32_t id, int layer, int head, bool key, int i) {
@@ -53,22 +54,24 @@ static void write_page(kt__kv *kv, int32_t page, int32_t id) {
     }
 }
 
-static void expect_part(const uint8_t *part, int32_t id, int l, int h, bool key, bool pressed) {
+static void expect_part(const uint8_t *part, int32_t id, int l, int h, bool key, kt__kv_form form) {
     kt__f16 f16[DIM * 16];
-    uint8_t bytes[DIM * 16 * 2];
-    size_t n = pressed ? quantised_bytes(key) : sizeof f16;
+    uint8_t bytes[3][sizeof f16];
+    size_t n = form ? quantised_bytes(form, key) : sizeof f16;
     for (int i = 0; i < DIM * 16; i++) f16[i] = number(id, l, h, key, i);
-    memcpy(bytes, f16, sizeof f16);
-    if (pressed) fake_quantise(NULL, KT__KV_Q8, key, DIM, f16, bytes);
-    assert_memory_equal(part, bytes, n);
+    memcpy(bytes[0], f16, sizeof f16);
+    for (kt__kv_form f = KT__KV_F16; f < form; f++)
+        fake_quantise(NULL, f, f + 1, key, DIM, bytes[f], bytes[f + 1]);
+    assert_memory_equal(part, bytes[form], n);
 }
 
 static void expect_page(const kt__kv *kv, int32_t page, int32_t id) {
-    bool pressed = kt__kv_page_form(kv, page) != KT__KV_F16;
+    kt__kv_form form = kt__kv_page_form(kv, page);
     for (int l = 0; l < LAYERS; l++) {
         for (int h = 0; h < HEADS; h++) {
-            expect_part(kt__kv_quantised_k(kv, page, l, h), id, l, h, true, pressed && l != 1);
-            expect_part(kt__kv_quantised_v(kv, page, l, h), id, l, h, false, pressed);
+            expect_part(kt__kv_quantised_k(kv, page, l, h), id, l, h, true,
+                        l == 1 ? KT__KV_F16 : form);
+            expect_part(kt__kv_quantised_v(kv, page, l, h), id, l, h, false, form);
         }
     }
 }
@@ -91,11 +94,13 @@ static void test_random_schedule(void **state) {
             pages[i] = pages[--n];
             ids[i] = ids[n];
             break;
-        case 1:
-            if (n == 0 || kt__kv_page_form(kv, pages[i]) != KT__KV_F16) break;
-            if (kt__kv_press_how_many(kv, KT__KV_Q8, n, 1) == 0) break;
-            kt__kv_page_press(kv, pages[i], KT__KV_Q8);
+        case 1: {
+            if (n == 0 || kt__kv_page_form(kv, pages[i]) == KT__KV_Q4) break;
+            kt__kv_form form = kt__kv_page_form(kv, pages[i]) + 1;
+            if (kt__kv_press_how_many(kv, form, n, 1) == 0) break;
+            kt__kv_page_press(kv, pages[i], form);
             break;
+        }
         default:
             if (kt__kv_n_free(kv) < 1) break;
             assert_true(n < MAX);

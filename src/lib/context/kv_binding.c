@@ -8,6 +8,7 @@
 #include "base/le.h"
 #include "base/math.h"
 #include "context/model.h"
+#include "kernels/quantise_page_ref.h"
 #include "kv/prefix.h"
 
 enum { KV_BOTH_F16 = 1, KV_RULES = 2 /* which pages are read in which form; two bits */ };
@@ -91,11 +92,17 @@ void kt__engine_press_room(const kt_engine *engine, kt__kv_room *room) {
     if (room->presses) kt__key_bias_outliers(engine->model->net, room->f16_keys);
 }
 
-static void quantise_part(void *user, kt__kv_form form, bool key, int head_dim, const kt__f16 *f16,
-                          uint8_t *out) {
+static void quantise_part(void *user, kt__kv_form from, kt__kv_form form, bool key, int head_dim,
+                          const uint8_t *part, uint8_t *out) {
     const kt_engine *engine = user;
     const kt__kernels *k = engine->model->ctx->kernels;
-    (key ? k->quantise_k : k->quantise_v)[form](f16, head_dim, out, engine->press_scratch);
+    void *scratch = engine->press_scratch;
+    if (from == KT__KV_F16) {
+        (key ? k->quantise_k : k->quantise_v)[form]((const kt__f16 *)(const void *)part, head_dim,
+                                                    out, scratch);
+    } else {
+        (key ? kt__ref_narrow_k : kt__ref_narrow_v)(part, head_dim, out, scratch);
+    }
 }
 
 kt_status kt__engine_press(kt_engine *engine, kt_error *err) {

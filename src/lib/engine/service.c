@@ -287,8 +287,10 @@ void kt__service_publish(kt_engine *engine) {
         .kv_blocks_used = (uint64_t)(used - kept),
         .kv_blocks_cached = (uint64_t)kept,
         .n_evicted_blocks = (uint64_t)kt__prefix_n_evicted(engine->prefix),
-        .n_pressed_blocks = forms.n_pressed[KT__KV_Q8],
-        .kv_blocks_pressed = (uint64_t)forms.n_pages[KT__KV_Q8],
+        .n_pressed_blocks =
+            {[KT_KV_Q8_0] = forms.n_pressed[KT__KV_Q8], [KT_KV_Q4_0] = forms.n_pressed[KT__KV_Q4]},
+        .kv_blocks_pressed = {[KT_KV_Q8_0] = (uint64_t)forms.n_pages[KT__KV_Q8],
+                              [KT_KV_Q4_0] = (uint64_t)forms.n_pages[KT__KV_Q4]},
     };
     memcpy(stats.n_actions, c.n_actions, sizeof stats.n_actions);
     kt__inbox_publish(engine->inbox, &load, &stats);

@@ -98,7 +98,35 @@ static void put_half(uint8_t *byte, bool high, int code) {
     *byte = (uint8_t)(*byte | (unsigned)(code + KT__Q4_ZERO) << (high ? 4 : 0));
 }
 
-void kt__ref_quantise_k4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+/* A slot's numbers, of keys rotated, into x[head_dim]. */
+typedef void load_slot_fn(const void *page, int head_dim, int slot, float *x);
+
+static void load_k16(const void *page, int head_dim, int slot, float *x) {
+    load_key(page, head_dim, slot, x);
+}
+
+static void load_v16(const void *page, int head_dim, int slot, float *x) {
+    const kt__f16 *row = (const kt__f16 *)page + slot * head_dim;
+    for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(row[d]);
+}
+
+/* What codes of 8 bits mean; those of keys are rotated already. */
+static void load_k8(const void *page, int head_dim, int slot, float *x) {
+    const float *scale = page;
+    const int8_t *code = (const int8_t *)page + kt__quantised_codes(KT__KV_Q8);
+    for (int d = 0; d < head_dim; d++)
+        x[d] = scale[slot] * (float)code[(d / 4 * KT__PAGE_POS + slot) * 4 + d % 4];
+}
+
+static void load_v8(const void *page, int head_dim, int slot, float *x) {
+    const float *scale = page;
+    const int8_t *code = (const int8_t *)page + kt__quantised_codes(KT__KV_Q8);
+    for (int d = 0; d < head_dim; d++)
+        x[d] = scale[slot] * (float)code[(slot / 4 * head_dim + d) * 4 + slot % 4];
+}
+
+static void make_k4(load_slot_fn *load, const void *page, int head_dim, uint8_t *quantised,
+                    void *scratch) {
     float *x = scratch;
     int dims = kt__code_dims(KT__KV_Q4, head_dim);
     int8_t *q = (int8_t *)(x + head_dim);
@@ -106,7 +134,7 @@ void kt__ref_quantise_k4(const kt__f16 *page, int head_dim, uint8_t *quantised, 
     memset(quantised, 0, kt__quantised_k_bytes(KT__KV_Q4, head_dim));
     memset(q, 0, (size_t)dims);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
-        load_key(page, head_dim, slot, x);
+        load(page, head_dim, slot, x);
         scale[slot] = quantize_block_4(x, head_dim, (float)kt__rotation_block(head_dim), q);
         for (int d = 0; d < dims; d++) {
             uint8_t *four = quantised + kt__quantised_codes(KT__KV_Q4) +
@@ -116,7 +144,8 @@ void kt__ref_quantise_k4(const kt__f16 *page, int head_dim, uint8_t *quantised, 
     }
 }
 
-void kt__ref_quantise_v4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+static void make_v4(load_slot_fn *load, const void *page, int head_dim, uint8_t *quantised,
+                    void *scratch) {
     float *x = scratch;
     int8_t *q = (int8_t *)(x + head_dim);
     kt__f16 *scale = (kt__f16 *)(void *)quantised;
@@ -124,10 +153,26 @@ void kt__ref_quantise_v4(const kt__f16 *page, int head_dim, uint8_t *quantised, 
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         uint8_t *four = quantised + kt__quantised_codes(KT__KV_Q4) + slot % 8 / 4 * head_dim * 4 +
                         slot % 4;
-        for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
+        load(page, head_dim, slot, x);
         scale[slot] = quantize_block_4(x, head_dim, 1.0f, q);
         for (int d = 0; d < head_dim; d++) put_half(four + 4 * d, slot >= 8, q[d]);
     }
+}
+
+void kt__ref_quantise_k4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+    make_k4(load_k16, page, head_dim, quantised, scratch);
+}
+
+void kt__ref_quantise_v4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+    make_v4(load_v16, page, head_dim, quantised, scratch);
+}
+
+void kt__ref_narrow_k(const uint8_t *q8, int head_dim, uint8_t *q4, void *scratch) {
+    make_k4(load_k8, q8, head_dim, q4, scratch);
+}
+
+void kt__ref_narrow_v(const uint8_t *q8, int head_dim, uint8_t *q4, void *scratch) {
+    make_v4(load_v8, q8, head_dim, q4, scratch);
 }
 
 void kt__ref_code_query(const float *q, int head_dim, uint8_t *codes, void *scratch) {

@@ -246,12 +246,13 @@ void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__
 
 /* ---- pages that are pressed ----
  *
- * Where memory runs out, a page in f16 may be pressed: quantised in all layers that see every position, where it lies
+ * Where memory runs out, a page in f16 may be pressed: quantised to q8 in all layers that see every position, where it lies
  * from then on; all that hold it read it so. What is computed after such a page is altered by it, and those pages
- * are, too. In a split, pressed pages are of one form and come before those in f16. A store that presses has slabs
+ * are, too. In a split, pressed pages are of one form and come before those in f16; whole splits in q8 but the first
+ * may be pressed to q4. A store that presses has slabs
  * that hold pages of one form each. */
-typedef void kt__kv_quantise_fn(void *user, kt__kv_form form, bool key, int head_dim,
-                                const kt__f16 *f16, uint8_t *out);
+typedef void kt__kv_quantise_fn(void *user, kt__kv_form from, kt__kv_form form, bool key,
+                                int head_dim, const uint8_t *part, uint8_t *out);
 bool kt__kv_presses(const kt__kv *kv);
 void kt__kv_set_quantise(kt__kv *kv, kt__kv_quantise_fn *quantise, void *user); /* before any is */
 bool kt__kv_has_quantised(const kt__kv *kv); /* a query may read a page so, now */
@@ -272,7 +273,8 @@ int64_t kt__kv_n_free(kt__kv *kv);
 int64_t kt__kv_press_how_many(const kt__kv *kv, kt__kv_form form, int64_t most, int64_t wanted);
 int64_t kt__kv_press_gain(const kt__kv *kv, kt__kv_form form,
                           int64_t n); /* such places of n pages */
-/* The page is in f16, and so are none before it in its split. */
+/* To q8: the page is in f16, and none before it in its split is. To q4: it is in q8, and so are the others of its split,
+ * which are pressed as well. */
 void kt__kv_page_press(kt__kv *kv, int32_t page, kt__kv_form form);
 /* Then, of pages that tables hold: begin; all tables that allow it; and of one of them at most `most` of the pages of
  * its first n_pos positions that nobody else holds, or how many these are. */

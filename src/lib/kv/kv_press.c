@@ -314,19 +314,19 @@ void kt__kv_get_forms(const kt__kv *kv, kt__kv_forms *out) {
 
 /* ---- pressing ---- */
 
-static void press_part(const kt__kv *kv, kt__kv_form form, bool key, int dim, const uint8_t *from,
-                       uint8_t *to) {
+static void press_part(const kt__pressing *p, kt__kv_form was, kt__kv_form form, bool key, int dim,
+                       const uint8_t *from, uint8_t *to) {
     if (form == KT__KV_F16) {
         memcpy(to, from, (size_t)dim * KT__PAGE_POS * sizeof(kt__f16));
     } else {
-        kv->pressing->quantise(kv->pressing->quantise_user, form, key, dim,
-                               (const kt__f16 *)(const void *)from, to);
+        p->quantise(p->quantise_user, was, form, key, dim, from, to);
     }
 }
 
 void kt__kv_page_press(kt__kv *kv, int32_t page, kt__kv_form form) {
     kt__pressing *p = kv->pressing;
     const kt__kv_shape *shape = &p->shapes[form];
+    kt__kv_form was = kt__kv_page_form(kv, page);
     int32_t from = kv->place_of[page], to = take_place(p, form);
     bool is_kept = kv->kept[page] && kv->refs[page] == 1;
     for (int layer = 0; layer < shape->n_layer; layer++) {
@@ -334,8 +334,8 @@ void kt__kv_page_press(kt__kv *kv, int32_t page, kt__kv_form form) {
         if (kt__kv_is_local(shape, layer)) continue;
         for (int head = 0; head < heads.n; head++) {
             parts a = parts_at(kv, from, layer, head), b = parts_at(kv, to, layer, head);
-            press_part(kv, kt__kv_k_form(shape, layer), true, heads.dim_k, a.k, b.k);
-            press_part(kv, form, false, heads.dim_v, a.v, b.v);
+            press_part(p, was, kt__kv_k_form(shape, layer), true, heads.dim_k, a.k, b.k);
+            press_part(p, was, form, false, heads.dim_v, a.v, b.v);
         }
     }
     if (is_kept) kt__press_count_kept(kv, page, -1);
@@ -344,14 +344,17 @@ void kt__kv_page_press(kt__kv *kv, int32_t page, kt__kv_form form) {
     if (is_kept) kt__press_count_kept(kv, page, 1);
     p->altered[page] = true;
     p->n_pressed[form]++;
-    if (p->n_free_slabs == 0) (void)empty_slab(kv, KT__KV_F16);
+    if (p->n_free_slabs == 0) (void)empty_slab(kv, was);
     note_used(kv);
 }
 
+/* Places in f16 that become free where m pages are pressed: to q4, with slabs of q8 that become free. */
 static int64_t gain_of(const kt__pressing *p, kt__kv_form form, int64_t m) {
-    int64_t more = m - p->n_free[form], n = p->n_places[form];
+    int64_t more = m - p->n_free[form], n = p->n_places[form], freed = m;
     int64_t slabs = more > 0 && n > 0 ? (more + n - 1) / n : 0;
-    return m - slabs * p->n_places[KT__KV_F16];
+    if (form == KT__KV_Q4)
+        freed = (m + p->n_free[KT__KV_Q8]) / p->n_places[KT__KV_Q8] * p->n_places[KT__KV_F16];
+    return freed - slabs * p->n_places[KT__KV_F16];
 }
 
 int64_t kt__kv_press_how_many(const kt__kv *kv, kt__kv_form form, int64_t most, int64_t wanted) {
@@ -378,26 +381,46 @@ void kt__kv_press_allow(kt__kv *kv, const kt__kv_table *table) {
     for (int32_t i = 0; i < table->n_pages; i++) kv->pressing->n_allowing[table->pages[i]]++;
 }
 
+/* Nobody holds the page who does not allow it. */
+static bool may_be_pressed(const kt__kv *kv, int32_t page) {
+    int32_t n = kv->pressing->n_allowing[page];
+    return kv->refs[page] - kv->kept[page] == (n < 0 ? -n : n);
+}
+
+/* Presses it, or counts it where no other table's count had it. */
+static int32_t press_or_count(kt__kv *kv, int32_t page, kt__kv_form form, bool only_count) {
+    int32_t *n = &kv->pressing->n_allowing[page];
+    if (!only_count) kt__kv_page_press(kv, page, form);
+    if (only_count && *n < 0) return 0;
+    if (only_count) *n = -*n;
+    return 1;
+}
+
+/* The pages of a split, if all are in q8 or q4 and may be pressed. */
+static int32_t narrow_split(kt__kv *kv, const int32_t *pages, bool only_count) {
+    int32_t n = 0;
+    for (int i = 0; i < KT__SPLIT_PAGES; i++)
+        if (kt__kv_page_form(kv, pages[i]) == KT__KV_F16 || !may_be_pressed(kv, pages[i])) return 0;
+    for (int i = 0; i < KT__SPLIT_PAGES; i++)
+        if (kt__kv_page_form(kv, pages[i]) == KT__KV_Q8)
+            n += press_or_count(kv, pages[i], KT__KV_Q4, only_count);
+    return n;
+}
+
 int32_t kt__kv_table_press(kt__kv *kv, const kt__kv_table *table, int64_t n_pos, kt__kv_form form,
                            int64_t most, bool only_count) {
     int32_t n = 0, end = (int32_t)(n_pos / KT__PAGE_POS);
     bool open = true;
-    for (int32_t i = 0; i < end && n < most; i++) {
+    for (int32_t i = KT__SPLIT_PAGES; form == KT__KV_Q4 && i + KT__SPLIT_PAGES <= end && n < most;
+         i += KT__SPLIT_PAGES)
+        n += narrow_split(kv, table->pages + i, only_count);
+    for (int32_t i = 0; form == KT__KV_Q8 && i < end && n < most; i++) {
         int32_t page = table->pages[i];
         kt__kv_form has = kt__kv_page_form(kv, page);
         open = open || i % KT__SPLIT_PAGES == 0;
         if (has == form) continue;
-        int32_t *allowing = &kv->pressing->n_allowing[page];
-        bool counted = *allowing < 0;
-        open = open && has == KT__KV_F16 &&
-               kv->refs[page] - kv->kept[page] == (counted ? -*allowing : *allowing);
-        if (!open || (only_count && counted)) continue;
-        if (only_count) {
-            *allowing = -*allowing; /* another table's count does not have it again */
-        } else {
-            kt__kv_page_press(kv, page, form);
-        }
-        n++;
+        open = open && has == KT__KV_F16 && may_be_pressed(kv, page);
+        if (open) n += press_or_count(kv, page, form, only_count);
     }
     return n;
 }

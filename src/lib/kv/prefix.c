@@ -230,34 +230,41 @@ static int32_t find_parent(const kt__prefix *p, int32_t e) {
     return e;
 }
 
-/* Presses the block's page and those before it in its split that are in f16, up to `most`, or counts
- * them; 0 where somebody else holds one, or one is not there. */
-static int64_t press_entry(kt__prefix *p, int32_t e, int64_t most, bool only_count) {
-    int32_t pages[KT__SPLIT_PAGES], n = 0;
-    for (int i = p->entries[e].index % KT__SPLIT_PAGES; i >= 0; i--) {
+/* Presses the block's page and those before it in its split that are in the form before, up to `most`, or counts them; 0
+ * where somebody else holds one, one is not there, or (to q4) the split is not whole, or the first. */
+static int64_t press_entry(kt__prefix *p, int32_t e, kt__kv_form form, int64_t most,
+                           bool only_count) {
+    int32_t pages[KT__SPLIT_PAGES], n = 0, index = p->entries[e].index;
+    bool whole = index % KT__SPLIT_PAGES == KT__SPLIT_PAGES - 1 && index >= KT__SPLIT_PAGES;
+    if (form == KT__KV_Q4 && !whole) return 0;
+    for (int i = index % KT__SPLIT_PAGES; i >= 0; i--) {
         int32_t page = e == NONE ? NONE : p->entries[e].page;
         if (page == NONE) return 0;
-        kt__kv_form form = kt__kv_page_form(p->kv, page);
-        if (form == KT__KV_F16 && kt__kv_page_refs(p->kv, page) > 1) return 0;
-        if (form == KT__KV_F16) pages[n++] = page;
+        kt__kv_form has = kt__kv_page_form(p->kv, page);
+        bool other = form == KT__KV_Q4 ? has == KT__KV_F16 : has == KT__KV_Q4;
+        if (other) return 0; /* a split's are of one form */
+        if (has < form && kt__kv_page_refs(p->kv, page) > 1) return 0;
+        if (has < form) pages[n++] = page;
         if (i > 0) e = find_parent(p, e);
     }
+    if (form == KT__KV_Q4) most = n; /* all of them, or none */
     for (int i = n - 1; i >= 0 && n - 1 - i < most && !only_count; i--)
-        kt__kv_page_press(p->kv, pages[i], KT__KV_Q8);
+        kt__kv_page_press(p->kv, pages[i], form);
     return n < most ? n : most;
 }
 
 /* What nobody uses is pressed, so that it need not be given up: least recently used first. */
-static void press_kept(kt__prefix *p, int64_t wanted) {
+static void press_kept(kt__prefix *p, kt__kv_form form, int64_t wanted) {
     int64_t most = 0, n;
+    if (wanted <= 0) return;
     for (int32_t e = p->held.oldest; e != NONE; e = p->entries[e].newer) {
-        if (kt__kv_page_form(p->kv, p->entries[e].page) == KT__KV_F16)
-            most += press_entry(p, e, 1, true); /* each page is some entry's own */
+        if (kt__kv_page_form(p->kv, p->entries[e].page) < form)
+            most += press_entry(p, e, form, 1, true); /* each page is some entry's own */
     }
-    n = kt__kv_press_how_many(p->kv, KT__KV_Q8, most, wanted);
+    n = kt__kv_press_how_many(p->kv, form, most, wanted);
     for (int32_t e = p->held.oldest; e != NONE && n > 0; e = p->entries[e].newer) {
-        if (kt__kv_page_form(p->kv, p->entries[e].page) == KT__KV_F16)
-            n -= press_entry(p, e, n, false);
+        if (kt__kv_page_form(p->kv, p->entries[e].page) < form)
+            n -= press_entry(p, e, form, n, false);
     }
 }
 
@@ -265,7 +272,8 @@ static void press_kept(kt__prefix *p, int64_t wanted) {
 static void reclaim_pages(void *user, int64_t n_pages) {
     kt__prefix *p = user;
     int64_t until = kt__kv_n_free(p->kv) + n_pages;
-    if (kt__kv_presses(p->kv)) press_kept(p, n_pages);
+    for (kt__kv_form form = KT__KV_Q8; kt__kv_presses(p->kv) && form <= KT__KV_Q4; form++)
+        press_kept(p, form, until - kt__kv_n_free(p->kv));
     int32_t e = p->held.oldest;
     while (e != NONE && kt__kv_n_free(p->kv) < until) {
         int32_t newer = p->entries[e].newer;

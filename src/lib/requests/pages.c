@@ -267,31 +267,29 @@ static bool may_be_pressed(const kt__task *t) {
     return kt__work_of(t)->takes_altered && !t->in_batch && !t->loading && t->n_done > PRESS_TAIL;
 }
 
-static int32_t press_task(kt__kv *kv, const kt__task *t, int64_t most, bool only_count) {
+static int32_t press_task(kt__kv *kv, const kt__task *t, kt__kv_form form, int64_t most,
+                          bool only_count) {
     if (!may_be_pressed(t)) return 0;
-    return kt__kv_table_press(kv, &kt__work_of(t)->state->table, t->n_done - PRESS_TAIL, KT__KV_Q8,
-                              most, only_count);
+    return kt__kv_table_press(kv, &kt__work_of(t)->state->table, t->n_done - PRESS_TAIL, form, most,
+                              only_count);
 }
 
 /* The oldest positions of all first: a split's pages of each in turn. */
-static void press_in_turn(kt__kv *kv, const kt__task_list *const lists[2], int64_t n) {
+static void press_in_turn(kt__kv *kv, const kt__task_list *const lists[2], kt__kv_form form,
+                          int64_t n) {
     for (int64_t before = n + 1; n > 0 && n < before;) {
         before = n;
         for (int i = 0; i < 2; i++) {
             for (const kt__task *t = lists[i]->head; t && n > 0; t = t->next)
-                n -= press_task(kv, t, n < KT__SPLIT_PAGES ? n : KT__SPLIT_PAGES, false);
+                n -= press_task(kv, t, form, n < KT__SPLIT_PAGES ? n : KT__SPLIT_PAGES, false);
         }
     }
 }
 
-int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
-                        const kt__task_list *waiting, int64_t wanted) {
-    const kt__task_list *const lists[2] = {waiting, running};
-    kt__kv *kv = engine->kv;
-    int64_t most = 0, n;
-    if (engine->params.kv_pressure != KT_KV_PRESSURE_ALL) return 0;
-    int64_t n_free = kt__kv_n_free(kv), missing = wanted - n_free;
-    if (wanted > 0 && missing <= 0) return 0; /* it is not places that are short */
+/* How many pages have to be pressed. */
+static int64_t count_to_press(kt__kv *kv, const kt__task_list *const lists[2], kt__kv_form form,
+                              int64_t missing) {
+    int64_t most = 0;
     kt__kv_press_begin(kv);
     for (int i = 0; i < 2; i++) {
         for (const kt__task *t = lists[i]->head; t; t = t->next)
@@ -299,12 +297,26 @@ int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
     }
     for (int i = 0; i < 2; i++) {
         for (const kt__task *t = lists[i]->head; t; t = t->next)
-            most += press_task(kv, t, INT64_MAX, true);
+            most += press_task(kv, t, form, INT64_MAX, true);
     }
-    n = kt__kv_press_how_many(kv, KT__KV_Q8, most, wanted > 0 ? missing : INT64_MAX);
-    if (wanted == 0) return kt__kv_press_gain(kv, KT__KV_Q8, n);
-    if (n > 0) press_in_turn(kv, lists, n);
-    return kt__kv_n_free(kv) - n_free;
+    return kt__kv_press_how_many(kv, form, most, missing);
+}
+
+/* What could become free is counted in 8 bits: 4 are for those that run. */
+int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
+                        const kt__task_list *waiting, int64_t wanted) {
+    const kt__task_list *const lists[2] = {waiting, running};
+    kt__kv *kv = engine->kv;
+    if (engine->params.kv_pressure != KT_KV_PRESSURE_ALL) return 0;
+    if (wanted == 0)
+        return kt__kv_press_gain(kv, KT__KV_Q8, count_to_press(kv, lists, KT__KV_Q8, INT64_MAX));
+    int64_t before = kt__kv_n_free(kv);
+    for (kt__kv_form form = KT__KV_Q8; form <= KT__KV_Q4; form++) {
+        int64_t missing = wanted - kt__kv_n_free(kv);
+        if (missing <= 0) break; /* or it is not places that are short */
+        press_in_turn(kv, lists, form, count_to_press(kv, lists, form, missing));
+    }
+    return kt__kv_n_free(kv) - before;
 }
 
 void kt__pages_drop(void *user, kt__task *task) {

@@ -88,11 +88,14 @@ static void write_kv(kt__buf *out, const kt_engine_stats *st) {
     (void)kt__buf_printf(
         out,
         ",\"kv\":{\"blocks\":%llu,\"used\":%llu,\"kept\":%llu,\"evicted\":%llu,"
-        "\"pressed\":%llu,\"pressed_now\":%llu,"
+        "\"pressed_q8\":%llu,\"pressed_q4\":%llu,\"now_q8\":%llu,\"now_q4\":%llu,"
         "\"looked_for_tokens\":%llu,\"found_tokens\":%llu,\"from_disk_tokens\":%llu}",
         (unsigned long long)st->kv_blocks, (unsigned long long)st->kv_blocks_used,
         (unsigned long long)st->kv_blocks_cached, (unsigned long long)st->n_evicted_blocks,
-        (unsigned long long)st->n_pressed_blocks, (unsigned long long)st->kv_blocks_pressed,
+        (unsigned long long)st->n_pressed_blocks[KT_KV_Q8_0],
+        (unsigned long long)st->n_pressed_blocks[KT_KV_Q4_0],
+        (unsigned long long)st->kv_blocks_pressed[KT_KV_Q8_0],
+        (unsigned long long)st->kv_blocks_pressed[KT_KV_Q4_0],
         (unsigned long long)st->queried_tokens, (unsigned long long)st->cached_tokens,
         (unsigned long long)st->disk_tokens);
 }

@@ -287,8 +287,10 @@ GET(get_held, s->held)
 GET(get_usage, s->kv_blocks ? (double)s->kv_blocks_used / (double)s->kv_blocks : 0)
 GET(get_kept, s->kv_blocks ? (double)s->kv_blocks_cached / (double)s->kv_blocks : 0)
 GET(get_evicted, s->n_evicted_blocks)
-GET(get_pressed, s->n_pressed_blocks)
-GET(get_pressed_now, 16.0 * (double)s->kv_blocks_pressed)
+GET(get_pressed_8, s->n_pressed_blocks[KT_KV_Q8_0])
+GET(get_pressed_4, s->n_pressed_blocks[KT_KV_Q4_0])
+GET(get_now_8, 16.0 * (double)s->kv_blocks_pressed[KT_KV_Q8_0])
+GET(get_now_4, 16.0 * (double)s->kv_blocks_pressed[KT_KV_Q4_0])
 GET(get_weights, s->mem_weights_bytes)
 GET(get_kv, s->mem_kv_bytes)
 GET(get_scratch, s->mem_scratch_bytes)
@@ -324,8 +326,9 @@ static const row rows[] = {
     {"prefix_cache_disk_hits_total", "counter", "of these, read from disk", NULL, NULL, get_disk},
     {"prefix_cache_evicted_blocks_total", "counter", "blocks given up for others", NULL, NULL,
      get_evicted},
-    {"kv_pressed_blocks_total", "counter", "blocks of K/V turned to 8 bits for lack of memory",
-     NULL, NULL, get_pressed},
+    {"kv_pressed_blocks_total", "counter", "blocks of K/V turned to fewer bits for lack of memory",
+     "form", "q8", get_pressed_8},
+    {"kv_pressed_blocks_total", NULL, NULL, "form", "q4", get_pressed_4},
     {"preemptions_total", "counter", "answers suspended for lack of K/V blocks", NULL, NULL,
      get_preempted},
     {"speculation_drafted_tokens_total", "counter", "tokens proposed by speculation", NULL, NULL,
@@ -344,8 +347,9 @@ static const row rows[] = {
      get_usage},
     {"kv_cache_kept_ratio", "gauge", "share of K/V blocks kept for later prompts", NULL, NULL,
      get_kept},
-    {"kv_pressed_tokens", "gauge", "positions whose K/V are in 8 bits for lack of memory", NULL,
-     NULL, get_pressed_now},
+    {"kv_pressed_tokens", "gauge", "positions whose K/V are in fewer bits for lack of memory",
+     "form", "q8", get_now_8},
+    {"kv_pressed_tokens", NULL, NULL, "form", "q4", get_now_4},
     {"memory_bytes", "gauge", "memory of a model, by kind", "kind", "weights", get_weights},
     {"memory_bytes", NULL, NULL, "kind", "kv", get_kv},
     {"memory_bytes", NULL, NULL, "kind", "scratch", get_scratch},

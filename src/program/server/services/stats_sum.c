@@ -24,7 +24,7 @@ void kt__stats_add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
     ADD(decode_us);
     ADD(sample_us);
     ADD(n_evicted_blocks);
-    ADD(n_pressed_blocks);
+    for (int i = 0; i < KT_KV_TYPES; i++) ADD(n_pressed_blocks[i]);
     for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
 #undef ADD
 }
@@ -37,7 +37,7 @@ void kt__stats_add_state(kt_engine_stats *to, const kt_engine_stats *from) {
     to->kv_blocks += from->kv_blocks;
     to->kv_blocks_used += from->kv_blocks_used;
     to->kv_blocks_cached += from->kv_blocks_cached;
-    to->kv_blocks_pressed += from->kv_blocks_pressed;
+    for (int i = 0; i < KT_KV_TYPES; i++) to->kv_blocks_pressed[i] += from->kv_blocks_pressed[i];
     to->mem_kv_bytes += from->mem_kv_bytes;
     to->mem_scratch_bytes += from->mem_scratch_bytes;
     to->parallel_now += from->parallel_now;
