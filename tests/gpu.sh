@@ -16,7 +16,7 @@ fail() {
 on_gpu="--device llvmpipe -ngl"
 
 echo "validation layer"
-VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation "$build/test_gpu_device" >"$dir/out" 2>&1 || fail "the device's test: $(tail -3 "$dir/out")"
+KT_TEST_GPU=all VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation "$build/test_gpu_device" >"$dir/out" 2>&1 || fail "the device's test: $(tail -3 "$dir/out")"
 if grep -qi 'validation' "$dir/out"; then fail "the validation layer: $(grep -i validation "$dir/out" | head -3)"; fi
 
 echo "trained models"

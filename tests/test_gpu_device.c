@@ -126,6 +126,24 @@ static void test_fma_in_integers(void **state) {
     gpu->faults.first_fma = 0;
 }
 
+/* Products of four bytes at once, which this driver has, but does not call fast. */
+static void test_byte_dots(void **state) {
+    const kt__gpu_faults dots = {.slow_dots = true};
+    kt__gpu *other;
+    kt_error err;
+    (void)state;
+    need_device();
+    if (!getenv("KT_TEST_GPU")) {
+        printf("skipped: seconds of compiling; KT_TEST_GPU=all\n");
+        skip();
+    }
+    die_on(kt__gpu_open(device, NULL, &dots, &other, &err), &err);
+    assert_true(other->dots);
+    assert_non_null(other->pipelines[other->fma][KT__SHADER_mm_tile_dots][0]);
+    assert_non_null(other->pipelines[other->fma][KT__SHADER_mm_one_dots][0]);
+    kt__gpu_close(other);
+}
+
 static void test_lost_while_tested(void **state) {
     const kt__gpu_faults lost = {.lost_after = 2}, full = {.no_memory = true};
     kt__gpu *other;
@@ -168,6 +186,7 @@ int main(void) {
         cmocka_unit_test(test_missing_properties),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_operations),
+        cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_lost_while_tested),
         cmocka_unit_test(test_is_kept),
         cmocka_unit_test(test_fma_in_integers),

@@ -33,6 +33,8 @@ typedef struct kt__gpu_faults {
     int lost_after;      /* so many submissions are done; 0: all */
     bool no_memory;      /* allocations of its memory are refused */
     bool copies;         /* weights are copied where they could be shared */
+    bool slow_dots;      /* products of four bytes are taken where they are not in hardware */
+    bool untested;       /* it is taken without its test, to see its shaders' code */
 } kt__gpu_faults;
 
 /* Those that Vulkan names. KT_E_UNSUPPORTED: no library, or none that works. */

@@ -11,10 +11,9 @@
 
 const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader) {
     static const kt__gpu_module all[KT__SHADERS] = {
-#define X(name)                                                          \
-    [KT__SHADER_##                                                       \
-        name] = {{spirv_##name##_0, spirv_##name##_1, spirv_##name##_2}, \
-                 {sizeof spirv_##name##_0, sizeof spirv_##name##_1, sizeof spirv_##name##_2}},
+#define X(name)                                                  \
+    [KT__SHADER_##name] = {{spirv_##name##_0, spirv_##name##_1}, \
+                           {sizeof spirv_##name##_0, sizeof spirv_##name##_1}},
         KT__GPU_SHADERS(X)
 #undef X
     };
@@ -77,13 +76,14 @@ static size_t put_modes(const uint32_t *words, size_t n, const mode *modes, int 
 
 static VkShaderModule make_module(kt__gpu *gpu, kt__gpu_shader shader) {
     const kt__gpu_module *module = kt__gpu_module_of(shader);
-    size_t n = module->bytes[gpu->fma] / sizeof(uint32_t);
+    bool f64 = gpu->fma == KT__FMA_F64;
+    size_t n = module->bytes[f64] / sizeof(uint32_t);
     VkShaderModule out = VK_NULL_HANDLE;
     mode modes[MODES_MAX] = {round_to_nearest, keep_zeros, denorm_preserve};
     uint32_t *words = kt__calloc(n + MODES_MAX * (MODE_WORDS + CAPABILITY_WORDS), sizeof *words);
     if (!words) return out;
     int n_mode = gpu->found.facts.keeps_subnormals ? 3 : 2;
-    n = put_modes(module->words[gpu->fma], n, modes, n_mode, words);
+    n = put_modes(module->words[f64], n, modes, n_mode, words);
     const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                            .codeSize = n * sizeof *words,
                                            .pCode = words};
@@ -96,9 +96,10 @@ static VkShaderModule make_module(kt__gpu *gpu, kt__gpu_shader shader) {
 static VkPipeline make_pipeline(kt__gpu *gpu, kt__gpu_shader shader, int kind) {
     VkPipeline out = VK_NULL_HANDLE;
     VkShaderModule module = make_module(gpu, shader);
-    const int32_t constant = kind;
-    const VkSpecializationMapEntry entry = {0, 0, sizeof constant};
-    const VkSpecializationInfo special = {1, &entry, sizeof constant, &constant};
+    const int32_t constants[] = {kind, gpu->fma}; /* KIND and FMA */
+    const VkSpecializationMapEntry entries[] = {{0, 0, sizeof *constants},
+                                                {1, sizeof *constants, sizeof *constants}};
+    const VkSpecializationInfo special = {2, entries, sizeof constants, constants};
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

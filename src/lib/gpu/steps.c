@@ -1,7 +1,13 @@
 /* What operations share: where operands are, products, activations. */
 #include "gpu/steps.h"
 
-enum { GROUP = 64, GROUPS_MAX = 65535, SINGLE = 8 };
+enum {
+    GROUP = 64,
+    GROUPS_MAX = 65535,
+    ROWS_LEAST = 32, /* of a workgroup */
+    ALONE = 8,       /* tokens */
+    TILE = 32        /* mm_tile.glsl's rows, and tokens with dots */
+};
 
 uint64_t kt__gpu_at(const kt__gpu_pass *pass, const void *host, size_t bytes) {
     for (int i = 0; host && i < pass->n_set; i++) {
@@ -37,27 +43,19 @@ uint32_t kt__gpu_groups(int64_t n) {
 }
 
 typedef struct product_kind {
-    bool takes;
-    kt__gpu_shader shader;
-    int kind, tokens; /* of an invocation */
+    bool takes, in_units; /* of 256 columns: mm.glsl */
+    int kind;
 } product_kind;
 
 static product_kind product_of(kt__type type) {
     static const product_kind kinds[KT__TYPE_COUNT] = {
-        [KT__TYPE_Q4_K] = {true, KT__SHADER_mm_q256, 0, 4},
-        [KT__TYPE_Q5_K] = {true, KT__SHADER_mm_q256, 1, 4},
-        [KT__TYPE_Q6_K] = {true, KT__SHADER_mm_q256, 2, 4},
-        [KT__TYPE_Q2_K] = {true, KT__SHADER_mm_q256, 3, 4},
-        [KT__TYPE_Q3_K] = {true, KT__SHADER_mm_q256, 4, 4},
-        [KT__TYPE_Q4_0] = {true, KT__SHADER_mm_q32, 0, 4},
-        [KT__TYPE_Q4_1] = {true, KT__SHADER_mm_q32, 1, 4},
-        [KT__TYPE_Q5_0] = {true, KT__SHADER_mm_q32, 2, 4},
-        [KT__TYPE_Q5_1] = {true, KT__SHADER_mm_q32, 3, 4},
-        [KT__TYPE_Q8_0] = {true, KT__SHADER_mm_q32, 4, 4},
-        [KT__TYPE_IQ4_NL] = {true, KT__SHADER_mm_q32, 5, 4},
-        [KT__TYPE_F32] = {true, KT__SHADER_mm_float, 0, 1},
-        [KT__TYPE_F16] = {true, KT__SHADER_mm_float, 1, 1},
-        [KT__TYPE_BF16] = {true, KT__SHADER_mm_float, 2, 1},
+        [KT__TYPE_Q4_K] = {true, true, 0},    [KT__TYPE_Q5_K] = {true, true, 1},
+        [KT__TYPE_Q6_K] = {true, true, 2},    [KT__TYPE_Q2_K] = {true, true, 3},
+        [KT__TYPE_Q3_K] = {true, true, 4},    [KT__TYPE_Q4_0] = {true, true, 5},
+        [KT__TYPE_Q4_1] = {true, true, 6},    [KT__TYPE_Q5_0] = {true, true, 7},
+        [KT__TYPE_Q5_1] = {true, true, 8},    [KT__TYPE_Q8_0] = {true, true, 9},
+        [KT__TYPE_IQ4_NL] = {true, true, 10}, [KT__TYPE_F32] = {true, false, 0},
+        [KT__TYPE_F16] = {true, false, 1},    [KT__TYPE_BF16] = {true, false, 2},
     };
     return kinds[type];
 }
@@ -69,30 +67,57 @@ bool kt__gpu_takes(kt__type type) {
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at) {
     size_t bytes = (size_t)w->n_row * w->row_bytes;
     *at = 0;
-    if (!kt__gpu_takes(w->type) || bytes > UINT32_MAX - 4096 || w->n_row > GROUPS_MAX * GROUP)
+    if (!kt__gpu_takes(w->type) || bytes > UINT32_MAX - 4096 || w->n_row > GROUPS_MAX * ROWS_LEAST)
         return false;
     *at = kt__gpu_at(pass, w->data, bytes);
+    if (*at & 3) *at = 0; /* shaders read words */
     return *at;
+}
+
+/* Units of 256 columns that a workgroup computes at once, as a power of 2: as many as leave an eighth of it
+ * idle at most. */
+static uint32_t units_at_once(uint32_t n_unit) {
+    uint32_t bits = 3;
+    for (; bits > 1; bits--) {
+        uint32_t with_idle = (n_unit + (1u << bits) - 1) >> bits << bits;
+        if (with_idle * 7 <= n_unit * 8) break;
+    }
+    return bits;
+}
+
+/* With one token after the other where there are few, else in tiles of rows and tokens. */
+static void put_in_units(kt__gpu_pass *pass, const kt__gpu_args *args, int kind, uint32_t n_row,
+                         uint32_t n_tok) {
+    bool dots = pass->tape.gpu->dots;
+    if (n_tok <= ALONE) {
+        uint32_t rows = 4 * ((uint32_t)GROUP >> args->n[11]);
+        kt__gpu_tape_put(&pass->tape, dots ? KT__SHADER_mm_one_dots : KT__SHADER_mm_one, kind, args,
+                         (n_row + rows - 1) / rows, n_tok, 1);
+    } else {
+        uint32_t tokens = dots ? TILE : TILE / 2;
+        kt__gpu_tape_put(&pass->tape, dots ? KT__SHADER_mm_tile_dots : KT__SHADER_mm_tile, kind,
+                         args, (n_row + TILE - 1) / TILE, (n_tok + tokens - 1) / tokens, 1);
+    }
 }
 
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
     product_kind how = product_of(p->w->type);
     kt__act_kind kind = kt__type_get(p->w->type)->act;
     const kt__act_layout *layout = &p->from->layout[kind];
-    uint32_t n_tok = (uint32_t)p->from->n_tok;
-    const kt__gpu_args args = {
-        .at = {p->weights & ~(uint64_t)3, p->acts[kind], p->out, p->bias, p->residual},
-        .n = {(uint32_t)(p->weights & 3), (uint32_t)p->w->row_bytes, (uint32_t)p->w->n_row,
-              (uint32_t)p->w->n_col, (uint32_t)layout->row_bytes, (uint32_t)layout->d,
-              (uint32_t)(kind == KT__ACT_Q256 ? layout->s16 : layout->s32), (uint32_t)p->ld_out,
-              (uint32_t)p->ld_residual, (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u), n_tok}};
-    if (n_tok == 1 && how.tokens > 1) { /* its registers hold one token's sums */
-        how.kind += SINGLE;
-        how.tokens = 1;
-    }
-    kt__gpu_tape_put(&pass->tape, how.shader, how.kind, &args, kt__gpu_groups(p->w->n_row),
-                     (n_tok + (uint32_t)how.tokens - 1) / (uint32_t)how.tokens, 1);
-    pass->tape.work += (uint64_t)p->w->n_row * (uint64_t)p->w->n_col * n_tok;
+    uint32_t n_tok = (uint32_t)p->from->n_tok, n_row = (uint32_t)p->w->n_row;
+    const kt__gpu_args args = {.at = {p->weights, p->acts[kind], p->out, p->bias, p->residual},
+                               .n = {(uint32_t)p->w->row_bytes, n_row, (uint32_t)p->w->n_col,
+                                     (uint32_t)layout->row_bytes, (uint32_t)layout->d,
+                                     (uint32_t)layout->s16, (uint32_t)layout->s32,
+                                     (uint32_t)p->ld_out, (uint32_t)p->ld_residual,
+                                     (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u), n_tok,
+                                     units_at_once(((uint32_t)p->w->n_col + 255) / 256)}};
+    if (how.in_units)
+        put_in_units(pass, &args, how.kind, n_row, n_tok);
+    else
+        kt__gpu_tape_put(&pass->tape, KT__SHADER_mm_float, how.kind, &args, kt__gpu_groups(n_row),
+                         n_tok, 1);
+    pass->tape.work += (uint64_t)n_row * (uint64_t)p->w->n_col * n_tok;
 }
 
 void kt__gpu_put_quantise(kt__gpu_pass *pass, uint64_t x, const kt__acts *acts, int n_tok,

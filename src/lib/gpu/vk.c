@@ -83,25 +83,33 @@ static void read_properties(const kt__vk *vk, kt__vk_found *f) {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &p12};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                        .pNext = &p11};
-    if (f->facts.shares_memory) p12.pNext = &host;
+    VkPhysicalDeviceShaderIntegerDotProductProperties dots = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES,
+        .pNext = f->facts.shares_memory ? &host : NULL};
+    p12.pNext = f->facts.has_dots ? (void *)&dots : dots.pNext;
     vk->GetPhysicalDeviceProperties2(f->device, &all);
     f->facts.rounds_to_nearest = p12.shaderRoundingModeRTEFloat32;
     f->facts.keeps_zeros = p12.shaderSignedZeroInfNanPreserveFloat32;
     f->facts.keeps_subnormals = p12.shaderDenormPreserveFloat32;
     snprintf(f->info.driver, sizeof f->info.driver, "%.100s %.100s", p12.driverName,
              p12.driverInfo);
+    f->facts.has_fast_dots = dots.integerDotProduct4x8BitPackedSignedAccelerated;
     f->host_align = f->facts.shares_memory ? (size_t)host.minImportedHostPointerAlignment : 4096;
     f->alloc_max = p11.maxMemoryAllocationSize > 1u << 30 ? (size_t)1 << 30
                                                           : (size_t)p11.maxMemoryAllocationSize;
 }
 
 static void read_features(const kt__vk *vk, kt__vk_found *f) {
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dots = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
     VkPhysicalDeviceVulkan12Features f12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .pNext = f->facts.has_dots ? &dots : NULL};
     VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                      .pNext = &f12};
     vk->GetPhysicalDeviceFeatures2(f->device, &all);
     f->facts.has_addresses = f12.bufferDeviceAddress;
+    f->facts.has_dots = dots.shaderIntegerDotProduct;
     f->facts.has_f64 = all.features.shaderFloat64;
 }
 
@@ -132,7 +140,7 @@ static void judge_device(kt__vk_found *f, const kt__gpu_faults *faults) {
          "(shaderSignedZeroInfNanPreserveFloat32)"},
         {"addresses", f->facts.has_addresses,
          "its driver has no addresses of buffers (bufferDeviceAddress)"},
-        {"sharing", f->facts.shares_memory,
+        {"sharing", f->facts.shares_memory || (faults && faults->untested),
          "its driver does not reach this program's memory (VK_EXT_external_memory_host)"},
     };
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
@@ -158,6 +166,8 @@ static void look_at(const kt__vk *vk, const kt__gpu_faults *faults, kt__vk_found
     if (p.apiVersion >= VK_API_VERSION_1_2) {
         f->facts.shares_memory = has_extension(vk, f->device,
                                                VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+        f->facts.has_dots = has_extension(vk, f->device,
+                                          VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
         read_properties(vk, f);
         read_features(vk, f);
     }

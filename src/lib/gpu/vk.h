@@ -80,6 +80,7 @@ typedef struct kt__gpu_facts {
     uint32_t api; /* Vulkan's version */
     bool compute, rounds_to_nearest, keeps_zeros, keeps_subnormals, has_addresses, shares_memory;
     bool has_f64;
+    bool has_dots, has_fast_dots; /* of four bytes: at all, and in hardware */
 } kt__gpu_facts;
 typedef struct kt__vk_found {
     VkPhysicalDevice device;
@@ -95,8 +96,10 @@ kt_status kt__vk_find(const kt__vk *vk, const kt__gpu_faults *faults,
 /* ---- shaders ---- */
 
 #define KT__GPU_SHADERS(X) \
-    X(mm_q256)             \
-    X(mm_q32)              \
+    X(mm_one)              \
+    X(mm_one_dots)         \
+    X(mm_tile)             \
+    X(mm_tile_dots)        \
     X(mm_float)            \
     X(norm)                \
     X(quantise)            \
@@ -120,10 +123,10 @@ enum { KT__SHADER_KINDS = 16 };
 /* How fma is computed: of exact.glsl, in the order in which they are tried. */
 typedef enum kt__gpu_fma { KT__FMA_DRIVER, KT__FMA_F64, KT__FMA_INTEGERS, KT__FMAS } kt__gpu_fma;
 
-/* SPIR-V of a shader. */
+/* SPIR-V of a shader: without and with f64. */
 typedef struct kt__gpu_module {
-    const uint32_t *words[KT__FMAS];
-    size_t bytes[KT__FMAS];
+    const uint32_t *words[2];
+    size_t bytes[2];
 } kt__gpu_module;
 const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader);
 
@@ -137,6 +140,7 @@ struct kt__gpu {
     VkPipelineLayout layout;
     VkPipeline pipelines[KT__FMAS][KT__SHADERS][KT__SHADER_KINDS]; /* made when first used */
     kt__gpu_fma fma;
+    bool dots;                  /* products are of four bytes at once */
     pthread_mutex_t queue_lock; /* weights are copied while other models compute */
     atomic_bool lost;
     atomic_int_fast64_t wait_us;

@@ -17,12 +17,6 @@ shared int code[256];
 shared float group_scale[8];
 shared float lanes[16];
 
-uvec2 moved(uvec2 address, uint bytes) {
-    uint carry;
-    uint lo = uaddCarry(address.x, bytes, carry);
-    return uvec2(lo, address.y + carry);
-}
-
 /* kind: 0 keys, 1 values, 2 and 3 the same quantised */
 Words page_at(uint index, uint kind, uint kv_head) {
     Words table = Words(pc.at[2]);

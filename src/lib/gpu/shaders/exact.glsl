@@ -6,8 +6,11 @@
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
 
-/* FMA, when this is compiled: 0 the driver's fma, 1 in f64, rounded to odd, 2 in integers. The
+/* Compiled twice: with F64 1 fma is in f64, rounded to odd, else the driver's or in integers, as FMA says. The
  * self-test chooses. */
+#if F64 == 0
+layout(constant_id = 1) const int FMA = 0; /* 0 the driver's, 2 in integers */
+#endif
 
 /* Which of a shader's forms; each says what it means. */
 layout(constant_id = 0) const int KIND = 0;
@@ -16,6 +19,7 @@ layout(local_size_x = 64) in;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Quads { uvec4 v[]; }; /* of words */
 
 /* The same in every shader: addresses, then numbers; zero is 0, and no compiler knows it. */
 layout(push_constant) uniform Push {
@@ -108,12 +112,7 @@ uvec2 up64(uvec2 x, int n) {
     return uvec2(x.x << n | x.y >> (32 - n), x.y << n);
 }
 
-#if FMA == 0
-float fma_exact(float a, float b, float c) {
-    precise float r = fma(a, b, c);
-    return r;
-}
-#elif FMA == 1
+#if F64 == 1
 /* The product is exact in f64; the sum, rounded to odd, rounds to f32 as the exact one would
  * (Boldo and Melquiond 2008). */
 float fma_exact(float a, float b, float c) {
@@ -135,7 +134,7 @@ float fma_exact(float a, float b, float c) {
     return float(odd);
 }
 #else
-float fma_exact(float a, float b, float c) {
+float fma_in_integers(float a, float b, float c) {
     if (!is_finite(a) || !is_finite(b)) return add(mul(a, b), c);
     if (!is_finite(c)) return c;
     uint sp = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
@@ -174,6 +173,12 @@ float fma_exact(float a, float b, float c) {
     if (sum.x == 0u && sum.y == 0u) return 0.0;
     int top = sum.x != 0u ? 32 + findMSB(sum.x) : findMSB(sum.y);
     return put_together(sign, up64(sum, 62 - top), e + top - 61);
+}
+
+float fma_exact(float a, float b, float c) {
+    if (FMA != 0) return fma_in_integers(a, b, c);
+    precise float r = fma(a, b, c);
+    return r;
 }
 #endif
 
@@ -284,12 +289,10 @@ float softcap(float x, float cap) { return mul(cap, tanh_exact(divide(x, cap)));
 /* ---- half precision, in integers ---- */
 
 float from_f16(uint h) {
-    uint sign = (h & 0x8000u) << 16, e = h >> 10 & 31u, m = h & 0x3ffu;
-    if (e == 31u) return uintBitsToFloat(sign | 0x7f800000u | m << 13);
-    if (e != 0u) return uintBitsToFloat(sign | (e + 112u) << 23 | m << 13);
-    if (m == 0u) return uintBitsToFloat(sign);
-    int top = findMSB(m);
-    return uintBitsToFloat(sign | uint(top + 103) << 23 | (m << (23 - top) & 0x7fffffu));
+    uint m = (h & 0x7fffu) << 13;
+    float low = sub(uintBitsToFloat(m + 0x38800000u), uintBitsToFloat(0x38800000u)); /* 2^-14 */
+    uint small = floatBitsToUint(low), usual = m + (m >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+    return uintBitsToFloat((m < 0x00800000u ? small : usual) | (h & 0x8000u) << 16);
 }
 
 /* To nearest even, of |x| <= 65504 or NaN. */
@@ -316,6 +319,12 @@ uint clamped_f16(float x) {
 float round_even(float v) { return sub(add(v, 12582912.0), 12582912.0); }
 
 /* ---- words of bytes ---- */
+
+uvec2 moved(uvec2 address, uint bytes) {
+    uint carry;
+    uint lo = uaddCarry(address.x, bytes, carry);
+    return uvec2(lo, address.y + carry);
+}
 
 /* At a byte's offset from an aligned address. */
 uint byte_at(Words w, uint at) { return w.v[at >> 2] >> (at & 3u) * 8u & 0xffu; }

@@ -42,12 +42,6 @@ void rotate_head(uint me, uint t, uint n_rot) {
     barrier();
 }
 
-uvec2 moved(uvec2 address, uint bytes) {
-    uint carry;
-    uint lo = uaddCarry(address.x, bytes, carry);
-    return uvec2(lo, address.y + carry);
-}
-
 /* A key's numbers lie 16 positions apart, two positions in a word, which another token's group may
  * write at the same time. */
 void store_key(Words page, uint me, uint hd, uint slot) {

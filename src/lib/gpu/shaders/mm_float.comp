@@ -1,5 +1,5 @@
 /* Products with F32 (KIND 0), F16 (1) and BF16 (2) weights (NUMERICS, 6): an invocation has a row
- * and a token, and their 16 lanes. at and n as of mm_q256.comp. */
+ * and a token, and their 16 lanes. at and n as of mm.glsl. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
@@ -12,10 +12,10 @@ float weight_at(Words w, uint at, uint k) {
 
 void main() {
     uint r = gl_GlobalInvocationID.x, t = gl_WorkGroupID.y;
-    if (r >= pc.n[2]) return;
+    if (r >= pc.n[1]) return;
     Words w = Words(pc.at[0]);
     Floats x = Floats(pc.at[1]);
-    uint at = pc.n[0] + r * pc.n[1], row = t * (pc.n[4] >> 2), n_col = pc.n[3];
+    uint at = r * pc.n[0], row = t * (pc.n[3] >> 2), n_col = pc.n[2];
     float lane[16];
     for (uint i = 0u; i < 16u; i++) lane[i] = opaque_zero();
     for (uint k = 0u; k < n_col; k += 16u)

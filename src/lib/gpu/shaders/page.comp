@@ -14,12 +14,6 @@ shared float scales[16]; /* d of each position, as codes are made with */
 shared uint finites[16];
 shared uint codes[1024];
 
-uvec2 moved(uvec2 address, uint bytes) {
-    uint carry;
-    uint lo = uaddCarry(address.x, bytes, carry);
-    return uvec2(lo, address.y + carry);
-}
-
 const bool KEYS = KIND < 2;
 const bool Q4 = KIND == 1 || KIND == 3;
 
