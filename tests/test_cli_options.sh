@@ -48,7 +48,7 @@ takes() {
 for command in run batch agent serve mcp; do takes $command MODEL SIZES CORES DRAFT CACHE; done
 takes embed MODEL SIZES CORES
 # bench has lists of these, makes its contexts itself, and would measure what tune or a preset chose
-takes bench MODEL CORES SIZES except threads threads-batch ubatch kv ctx preset tuned
+takes bench MODEL CORES SIZES except threads threads-batch ubatch kv ctx preset tuned kv-pressure
 for name in threads ubatch kv; do grep -q "^--$name " "$dir/bench" || fail "bench: no --$name"; done
 
 # what they are called elsewhere is taken, too, and the opposite
