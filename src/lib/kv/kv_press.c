@@ -157,12 +157,6 @@ static void set_place(kt__kv *kv, int32_t page, int32_t place) {
     kv->pressing->page_at[place] = page;
 }
 
-static int n_bits(uint64_t x) {
-    int n = 0;
-    for (; x; x &= x - 1) n++;
-    return n;
-}
-
 /* ---- slabs that become free ---- */
 
 typedef struct parts {
@@ -199,7 +193,7 @@ static bool empty_slab(kt__kv *kv, kt__kv_form form) {
     int least = 0;
     if (p->n_free[form] < p->n_places[form]) return false;
     for (int32_t s = 0; s < p->n_slabs; s++) {
-        int n = n_bits(p->taken[s]);
+        int n = __builtin_popcountll(p->taken[s]);
         if (n == 0 || p->form[s] != form || (best != NO_SLAB && n >= least)) continue;
         best = s;
         least = n;

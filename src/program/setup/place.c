@@ -13,20 +13,15 @@ enum { LIST_BYTES = 4096 };
 
 /* ---- parameters ---- */
 
-static kt_draft_from draft_from_of(const char *word) {
-    static const char *const words[KT_DRAFT_FROMS] = {"any", "text", "model"};
-    for (int i = 0; word && i < KT_DRAFT_FROMS; i++) {
-        if (!strcmp(word, words[i])) return (kt_draft_from)i;
-    }
-    return KT_DRAFT_ANY;
-}
+static const char *const draft_words[KT_DRAFT_FROMS] = {"any", "text", "model"};
+static const char *const pressure_words[KT_KV_PRESSURES] = {"off", "cache", "all"};
 
-static kt_kv_pressure kv_pressure_of(const char *word) {
-    static const char *const words[KT_KV_PRESSURES] = {"off", "cache", "all"};
-    for (int i = 0; word && i < KT_KV_PRESSURES; i++) {
-        if (!strcmp(word, words[i])) return (kt_kv_pressure)i;
+/* Which of the words it is; 0, the default, where it is none or NULL. */
+static int index_of(const char *word, const char *const *words, int n) {
+    for (int i = 0; word && i < n; i++) {
+        if (!strcmp(word, words[i])) return i;
     }
-    return KT_KV_PRESSURE_OFF;
+    return 0;
 }
 
 kt_engine_params kt__place_engine_params(const kt__config *c) {
@@ -41,8 +36,8 @@ kt_engine_params kt__place_engine_params(const kt__config *c) {
     p.n_queue_max = (int32_t)c->queue;
     p.gap_ms = (int32_t)c->gap_ms;
     p.n_draft = c->draft > 0 ? (int32_t)c->draft : -1;
-    p.draft_from = draft_from_of(c->draft_from);
-    p.kv_pressure = kv_pressure_of(c->kv_pressure);
+    p.draft_from = (kt_draft_from)index_of(c->draft_from, draft_words, KT_DRAFT_FROMS);
+    p.kv_pressure = (kt_kv_pressure)index_of(c->kv_pressure, pressure_words, KT_KV_PRESSURES);
     p.optimize = c->optimize;
     p.target_latency_ms = (int32_t)c->target_latency_ms;
     p.min_throughput = c->min_throughput;

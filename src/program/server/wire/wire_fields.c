@@ -43,6 +43,7 @@ static const field fields[] = {
     {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
     {"compact_json", BOOL, AT(req.constraint.compact), 0, 0},
     {"native_calls", BOOL, AT(req.calls.native), 0, 0},
+    {"exact_kv", BOOL, AT(req.service.exact_kv), 0, 0},
     {"priority", INT, AT(req.service.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
 };
 
@@ -112,12 +113,6 @@ static kt_status read_cache_prompt(const kt__wire_reader *r, const json_t *body)
     kt_status status = kt__wire_read_bool(r, &at, v, &cache);
     if (status == KT_OK) r->request->req.service.no_cache = !cache;
     return status;
-}
-
-static kt_status read_exact_kv(const kt__wire_reader *r, const json_t *body) {
-    kt__wire_place at = {.key = "exact_kv"};
-    const json_t *v = kt__wire_member(body, "exact_kv");
-    return v ? kt__wire_read_bool(r, &at, v, &r->request->req.service.exact_kv) : KT_OK;
 }
 
 static kt_status read_stops(const kt__wire_reader *r, const json_t *body) {
@@ -367,7 +362,6 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__STEP(read_seed(r, body));
     KT__STEP(read_deadline(r, body));
     KT__STEP(read_cache_prompt(r, body));
-    KT__STEP(read_exact_kv(r, body));
     KT__STEP(read_stops(r, body));
     KT__STEP(read_breakers(r, body));
     KT__STEP(read_samplers(r, body));
