@@ -94,6 +94,7 @@ typedef enum kt_status {
 /* Filled by the callee, owned by the caller; plain data. */
 typedef struct kt_error {
     kt_status code;
+    int32_t system;    /* KT_E_IO of a call of the system: its errno; else 0 */
     uint64_t offset;   /* byte offset in `where`; UINT64_MAX: none */
     int64_t retry_ms;  /* KT_E_BUSY, and KT_E_STATE of a lost process: when to try again; KT_E_DEADLINE: the predicted
                         * time; else 0 */

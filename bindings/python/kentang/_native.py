@@ -8,8 +8,8 @@ from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, 
 
 
 class kt_error(ctypes.Structure):
-    _fields_ = [("code", c_int), ("offset", c_uint64), ("retry_ms", c_int64), ("n_tokens", c_int64),
-                ("n_ctx", c_int64), ("where", c_char * 160), ("message", c_char * 480)]
+    _fields_ = [("code", c_int), ("system", c_int32), ("offset", c_uint64), ("retry_ms", c_int64),
+                ("n_tokens", c_int64), ("n_ctx", c_int64), ("where", c_char * 160), ("message", c_char * 480)]
 
 
 class kt_ctx_params(ctypes.Structure):

@@ -77,6 +77,19 @@ kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t
     return code;
 }
 
+kt_status kt__fail_system(kt_error *err, int code, const char *where, const char *fmt, ...) {
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        set_error(err, KT_E_IO, where, UINT64_MAX, fmt, args);
+        va_end(args);
+        err->system = code;
+        size_t n = strlen(err->message);
+        snprintf(err->message + n, sizeof err->message - n, ": %s", strerror(code));
+    }
+    return KT_E_IO;
+}
+
 kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes) {
     return kt__fail(err, KT_E_NOMEM, "out of memory: %zu bytes for %s", bytes, what);
 }

@@ -18,6 +18,10 @@ kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...)
 /* The same with a place: a file, key, tensor or path, and a byte offset (UINT64_MAX: none). */
 kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t offset,
                       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* KT_E_IO of a call of the system that failed with errno `code`: the message, ": " and the system's words. where: NULL,
+ * none. */
+kt_status kt__fail_system(kt_error *err, int code, const char *where, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* KT_E_CONTEXT_FULL of a prompt, whose message is there: the numbers. */
 kt_status kt__error_set_context(kt_error *err, size_t n_tokens, size_t n_ctx);
 kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes);

@@ -10,9 +10,10 @@
 
 static kt_status fail_io(const char *what, const char *path, kt_error *err) {
     int why = errno;
-    const char *remedy = why == ENOSPC || why == EDQUOT ? "; free some space" : "";
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot %s: %s%s", what, strerror(why),
-                       remedy);
+    if (why == ENOSPC || why == EDQUOT)
+        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot %s: %s; free some space", what,
+                           strerror(why));
+    return kt__fail_system(err, why, path, "cannot %s", what);
 }
 
 kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error *err) {

@@ -74,7 +74,7 @@ static kt_status remove_file(const kt__feedback *s, const char *name, kt_error *
     char path[KT__FILES_PATH_MAX];
     kt_status status = kt__files_path(path, s->dir, name, err);
     if (status != KT_OK || kt__file_remove(path) || errno == ENOENT) return status;
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot remove: %s", strerror(errno));
+    return kt__fail_system(err, errno, path, "cannot remove");
 }
 
 /* What a crash left: an adapter that was not published yet, or one whose removal had begun. */
@@ -98,8 +98,7 @@ static kt_status lock_folder(kt__feedback *s, kt_error *err) {
     if (status != KT_OK) return status;
     s->lock_fd = kt__fd_open(path,
                              KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
-    if (s->lock_fd < 0)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open: %s", strerror(errno));
+    if (s->lock_fd < 0) return kt__fail_system(err, errno, path, "cannot open");
     if (kt__fd_lock(s->lock_fd, false)) return KT_OK;
     return kt__fail_at(err, KT_E_BUSY, s->dir, UINT64_MAX,
                        "another process learns there: stop it, or ask it");

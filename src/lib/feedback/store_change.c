@@ -173,8 +173,7 @@ static kt_status publish_adapter(kt__feedback *s, const kt__feedback_adapter_fil
     kt__buf_init(&body, 256);
     KT__TRY(check_open(s, true, err));
     if (!kt__file_look(files->adapter, &st)) {
-        status = kt__fail_at(err, KT_E_IO, files->adapter, UINT64_MAX, "cannot read: %s",
-                             strerror(errno));
+        status = kt__fail_system(err, errno, files->adapter, "cannot read");
         goto out;
     }
     published.bytes = st.bytes + files->n_report + files->n_keys;

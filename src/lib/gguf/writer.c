@@ -207,7 +207,7 @@ void kt__gguf_declare_tensor(kt__gguf_writer *w, const char *name, uint32_t type
 /* ---- the file ---- */
 
 static kt_status fail_io(const kt__gguf_writer *w, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, w->path, UINT64_MAX, "cannot write: %s", strerror(errno));
+    return kt__fail_system(err, errno, w->path, "cannot write");
 }
 
 /* The file to be replaced: after a symbolic link, what it names. Renaming over a device, a pipe or
@@ -220,9 +220,8 @@ static kt_status find_target(kt__gguf_writer *w, const char *path, kt_error *err
     if (is_link) {
         resolved = realpath(path, NULL);
         if (!resolved || !kt__file_look(resolved, &st)) {
-            status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX,
-                                 "cannot write: the symbolic link leads nowhere: %s",
-                                 strerror(errno));
+            status = kt__fail_system(err, errno, path,
+                                     "cannot write: the symbolic link leads nowhere");
             goto out;
         }
     }

@@ -115,5 +115,5 @@ kt_status kt_install_fault_guard(kt_error *err) {
     if (rc == 0) installed = true;
     pthread_mutex_unlock(&install_mutex);
     if (rc == 0) return KT_OK;
-    return kt__fail(err, KT_E_IO, "cannot install a SIGBUS handler: %s", strerror(rc));
+    return kt__fail_system(err, rc, NULL, "cannot install a SIGBUS handler");
 }

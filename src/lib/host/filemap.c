@@ -22,7 +22,7 @@ enum {
 };
 
 static kt_status fail_errno(kt_error *err, const char *path, const char *what) {
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot %s: %s", what, strerror(errno));
+    return kt__fail_system(err, errno, path, "cannot %s", what);
 }
 
 static kt_status open_file(kt__filemap *map, kt_error *err) {
@@ -170,8 +170,7 @@ kt_status kt__filemap_open_again(const kt__filemap *map, int flags, int *fd, kt_
     if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
     *fd = open_again(map, flags);
     if (*fd >= 0) return KT_OK;
-    return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
-                       strerror(errno));
+    return kt__fail_system(err, errno, map->path, "cannot open once more");
 }
 
 /* Of the whole pages among these bytes. */

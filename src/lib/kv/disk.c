@@ -451,8 +451,7 @@ void kt__disk_get_stats(kt__disk *d, kt_cache_stats *out) {
 /* ---- opening ---- */
 
 static kt_status fail_dir(const kt__disk *d, const char *what, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, d->path, UINT64_MAX, "the cache directory %s: %s", what,
-                       strerror(errno));
+    return kt__fail_system(err, errno, d->path, "the cache directory %s", what);
 }
 
 /* mkdir -p */

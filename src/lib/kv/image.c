@@ -367,8 +367,7 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     if (!ok && fd >= 0) kt__file_remove(temp);
     if (ok && !sync_directory(path)) ok = false, why = errno;
     if (!ok) {
-        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write the session: %s",
-                             strerror(why));
+        status = kt__fail_system(err, why, path, "cannot write the session");
     }
 out:
     kt__free(block);
@@ -486,8 +485,7 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
     uint8_t h[HEADER_BYTES];
     f->fd = kt__fd_open(f->path, KT__OPEN_READ | KT__OPEN_NO_WAIT); /* a FIFO does not hold us up */
     if (f->fd < 0 || !kt__fd_look(f->fd, &st)) {
-        return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "cannot open the session: %s",
-                           strerror(errno));
+        return kt__fail_system(err, errno, f->path, "cannot open the session");
     }
     if (!st.is_file) {
         return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "not a regular file");

@@ -169,8 +169,7 @@ kt_status kt__builtins_open(const char *names, const char *folder, kt__builtins 
     }
     if (folder) out->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder && out->folder < 0)
-        return kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "cannot open the folder %.100s: %s",
-                           folder, strerror(errno));
+        return kt__fail_system(err, errno, folder, "cannot open the folder %.100s", folder);
     return KT_OK;
 }
 

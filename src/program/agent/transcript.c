@@ -47,9 +47,7 @@ kt_status kt__transcript_open(const char *path, const char *replay, kt__transcri
     memset(t, 0, sizeof *t);
     t->begin_us = kt__now_us();
     FILE *in = replay ? fopen(replay, "re") : NULL;
-    if (replay && !in)
-        return kt__fail_at(err, KT_E_IO, replay, UINT64_MAX, "cannot read %.100s: %s", replay,
-                           strerror(errno));
+    if (replay && !in) return kt__fail_system(err, errno, replay, "cannot read %.100s", replay);
     t->recorded = replay ? json_array() : NULL;
     kt_status status = in ? read_recorded(t, in, err) : KT_OK;
     if (in) fclose(in);
@@ -59,8 +57,7 @@ kt_status kt__transcript_open(const char *path, const char *replay, kt__transcri
                  : -1;
     if (fd >= 0) t->out = fdopen(fd, "a");
     if (path && status == KT_OK && !t->out)
-        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write %.100s: %s", path,
-                             strerror(errno));
+        status = kt__fail_system(err, errno, path, "cannot write %.100s", path);
     if (status != KT_OK) kt__transcript_close(t);
     return status;
 }

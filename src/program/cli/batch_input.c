@@ -39,7 +39,7 @@ static kt__batch_read fill_buffer(kt__batch_input *in, bool wait, kt_error *err)
     ssize_t n = kt__fd_read(in->fd, chunk, sizeof chunk);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return KT__BATCH_WAIT;
     if (n < 0) {
-        (void)kt__fail(err, KT_E_IO, "reading the requests: %s", strerror(errno));
+        (void)kt__fail_system(err, errno, NULL, "reading the requests");
         return KT__BATCH_FAILED;
     }
     if (n == 0) {

@@ -299,7 +299,7 @@ static kt_status open_input(const char *word, int *fd, kt_error *err) {
     if (!word || !strcmp(word, "-")) return KT_OK;
     *fd = kt__fd_open(word, KT__OPEN_READ);
     if (*fd >= 0) return KT_OK;
-    return kt__fail_at(err, KT_E_IO, word, UINT64_MAX, "cannot open: %s", strerror(errno));
+    return kt__fail_system(err, errno, word, "cannot open");
 }
 
 static void set_up(batch *b, const kt_gen_params *gen) {

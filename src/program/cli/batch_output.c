@@ -14,8 +14,7 @@
 enum { MAX_RESULT_BYTES = 1 << 30 };
 
 static kt_status fail_io(const kt__batch_output *out, const char *what, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, out->path ? out->path : "standard output", UINT64_MAX,
-                       "%s: %s", what, strerror(errno));
+    return kt__fail_system(err, errno, out->path ? out->path : "standard output", "%s", what);
 }
 
 /* {"error": {...}}, or, of OpenAI's, {"response": {"status_code": not 200}}. */

@@ -72,8 +72,7 @@ static kt_status read_plain(const char *path, kt__buf *out, kt_error *err) {
 }
 
 static kt_status read_document(const char *path, kt__buf *out, bool *paged, kt_error *err) {
-    if (!kt__file_readable(path))
-        return kt__fail(err, KT_E_IO, "--read %.200s: %s", path, strerror(errno));
+    if (!kt__file_readable(path)) return kt__fail_system(err, errno, NULL, "--read %.200s", path);
     *paged = true;
     if (has_end(path, ".pdf")) return read_pdf(path, out, err);
     *paged = false;

@@ -28,8 +28,8 @@ typedef struct vector_output {
 } vector_output;
 
 static kt_status fail_write(const vector_output *out, kt_error *err) {
-    return kt__fail(err, KT_E_IO, "cannot write %s: %s", out->path ? out->path : "standard output",
-                    strerror(errno));
+    return kt__fail_system(err, errno, NULL, "cannot write %s",
+                           out->path ? out->path : "standard output");
 }
 
 /* NumPy's format 1.0: a text of fixed length, so that the number of rows can be written again. */
@@ -63,7 +63,7 @@ static kt_status open_output(const char *path, vector_format format, size_t n_co
     if (!out) return kt__fail_nomem(err, "the output", sizeof *out);
     *out = (vector_output){.path = path, .format = format, .n_cols = n_cols};
     out->file = path ? fopen(path, "wb") : stdout;
-    if (!out->file) return kt__fail(err, KT_E_IO, "cannot open %s: %s", path, strerror(errno));
+    if (!out->file) return kt__fail_system(err, errno, NULL, "cannot open %s", path);
     if (format == FORMAT_NPY) status = begin_npy(out, err);
     return status;
 }
@@ -351,7 +351,7 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
     kt_status status;
     KT__TRY(check_options(opts, session, &err));
     if (opts->in) e.in = fopen(opts->in, "rb");
-    if (!e.in) KT__TRY(kt__fail(&err, KT_E_IO, "cannot open %s: %s", opts->in, strerror(errno)));
+    if (!e.in) KT__TRY(kt__fail_system(&err, errno, NULL, "cannot open %s", opts->in));
     e.waiting = kt__calloc(e.cap, sizeof(kt_request *));
     if (!e.waiting) KT__TRY(kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting));
     KT__TRY(open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err));

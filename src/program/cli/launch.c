@@ -159,7 +159,7 @@ static pid_t start_server(const launch_opts *o, const char *listen, const char *
     }
     if (fd >= 0) close(fd);
     if (pid > 0) return pid;
-    (void)kt__fail_at(err, KT_E_IO, log, UINT64_MAX, "cannot start a server: %s", strerror(errno));
+    (void)kt__fail_system(err, errno, log, "cannot start a server");
     return 0;
 }
 
@@ -342,9 +342,7 @@ static kt_status make_folder(launch *l, kt_error *err) {
     const char *base = getenv("XDG_RUNTIME_DIR");
     snprintf(l->dir, sizeof l->dir, "%.30s/kentang-launch-XXXXXX",
              base && *base && strlen(base) <= 30 ? base : "/tmp");
-    if (!mkdtemp(l->dir))
-        return kt__fail_at(err, KT_E_IO, l->dir, UINT64_MAX, "cannot make a folder: %s",
-                           strerror(errno));
+    if (!mkdtemp(l->dir)) return kt__fail_system(err, errno, l->dir, "cannot make a folder");
     snprintf(l->log, sizeof l->log, "%s/serve.log", l->dir);
     return KT_OK;
 }

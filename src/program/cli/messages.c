@@ -83,8 +83,8 @@ kt_status kt__messages_save(const kt__messages *m, const char *path, kt_error *e
               json_dump_file(list, path, JSON_INDENT(2)) == 0;
     json_decref(list);
     if (ok) return KT_OK;
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s",
-                       errno ? strerror(errno) : "a message is no UTF-8");
+    if (errno) return kt__fail_system(err, errno, path, "cannot write");
+    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: a message is no UTF-8");
 }
 
 static const char *known_role(const char *role) {

@@ -16,7 +16,7 @@ kt_status kt__program_text(const char *const *argv, const char *package, const c
     int ends[2];
     pid_t pid;
     posix_spawn_file_actions_t actions;
-    if (pipe(ends) != 0) return kt__fail(err, KT_E_IO, "%.200s: %s", path, strerror(errno));
+    if (pipe(ends) != 0) return kt__fail_system(err, errno, NULL, "%.200s", path);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, ends[0]);
@@ -37,7 +37,7 @@ kt_status kt__program_text(const char *const *argv, const char *package, const c
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "%.200s: reading it needs the program %s; on Debian: apt-get install %s",
                         path, argv[0], package);
-    if (failed) return kt__fail(err, KT_E_IO, "%.200s: %s: %s", path, argv[0], strerror(failed));
+    if (failed) return kt__fail_system(err, failed, NULL, "%.200s: %s", path, argv[0]);
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;

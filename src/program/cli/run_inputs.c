@@ -160,7 +160,7 @@ static kt_status read_file(const char *path, char **data, size_t *len, kt_error 
     FILE *file = fopen(path, "rb");
     *data = NULL;
     *len = 0;
-    if (!file) return kt__fail(err, KT_E_IO, "--image %.300s: %s", path, strerror(errno));
+    if (!file) return kt__fail_system(err, errno, NULL, "--image %.300s", path);
     kt_status status = KT_OK;
     kt__buf all;
     kt__buf_init(&all, MAX_FILE_BYTES);
@@ -168,7 +168,7 @@ static kt_status read_file(const char *path, char **data, size_t *len, kt_error 
     for (size_t n; (n = fread(some, 1, sizeof some, file)) > 0 && !all.failed;)
         (void)kt__buf_append(&all, some, n);
     if (ferror(file)) {
-        status = kt__fail(err, KT_E_IO, "--image %.300s: %s", path, strerror(errno));
+        status = kt__fail_system(err, errno, NULL, "--image %.300s", path);
     } else if (all.failed) {
         status = kt__fail(err, KT_E_LIMIT, "--image %.300s: larger than %d MB", path,
                           MAX_FILE_BYTES >> 20);

@@ -88,7 +88,7 @@ kt_status kt__client_ask(int fd, const char *line, json_t **out, kt_error *err) 
     *out = NULL;
     kt__buf_init(&text, MAX_ANSWER);
     if (send(fd, line, len, MSG_NOSIGNAL) != (ssize_t)len || send(fd, "\n", 1, MSG_NOSIGNAL) != 1) {
-        return kt__fail(err, KT_E_IO, "cannot send to the server: %s", strerror(errno));
+        return kt__fail_system(err, errno, NULL, "cannot send to the server");
     }
     KT__TRY(read_line(fd, &text, err));
     *out = json_loadb(text.data, text.len, 0, NULL);

@@ -45,8 +45,7 @@ static kt_status open_shard(kt__shard *shard, kt_error *err) {
     if (status != KT_OK) return status;
     shard->fd = kt__fd_open(shard->path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
     if (shard->fd < 0 || !kt__fd_look(shard->fd, &st))
-        return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "cannot open: %s",
-                           strerror(errno));
+        return kt__fail_system(err, errno, shard->path, "cannot open");
     if (!st.is_file)
         return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "not a regular file");
     shard->bytes = st.bytes;

@@ -70,8 +70,7 @@ static kt_status open_regular(const char *path, size_t max, bool required, int *
     if (status != KT_OK) return status;
     *fd = kt__fd_open(path, KT__OPEN_READ | KT__OPEN_NO_WAIT);
     if (*fd < 0 && errno == ENOENT && !required) return KT_OK;
-    if (*fd < 0 || !kt__fd_look(*fd, &st))
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read: %s", strerror(errno));
+    if (*fd < 0 || !kt__fd_look(*fd, &st)) return kt__fail_system(err, errno, path, "cannot read");
     if (!st.is_file) return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "not a regular file");
     if (st.bytes > max)
         return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
@@ -96,8 +95,9 @@ kt_status kt__folder_read_file(const char *path, size_t max, bool required, char
         goto out;
     }
     if (!kt__fd_read_at(fd, data, *len, 0)) {
-        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read: %s",
-                             errno ? strerror(errno) : "the file became shorter");
+        status = errno ? kt__fail_system(err, errno, path, "cannot read")
+                       : kt__fail_at(err, KT_E_IO, path, UINT64_MAX,
+                                     "cannot read: the file became shorter");
         goto out;
     }
     data[*len] = '\0';

@@ -19,8 +19,7 @@ typedef struct part_record {
 #define RECORD_SEED 0x7061727400000001u
 
 static kt_status fail_part(const kt__part *part, kt_error *err, const char *what) {
-    return kt__fail_at(err, KT_E_IO, part->path, UINT64_MAX, "cannot %s: %s", what,
-                       strerror(errno));
+    return kt__fail_system(err, errno, part->path, "cannot %s", what);
 }
 
 static kt__digest check_of(const part_record *record) {
@@ -70,9 +69,8 @@ static kt_status begin_anew(kt__part *part, kt_error *err) {
     if (!kt__fd_cut(part->fd, 0)) return fail_part(part, err, "empty the output");
     if (!kt__fd_reserve(part->fd, part->bytes + 2 * sizeof(part_record)) &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        kt_status status = kt__fail_at(err, KT_E_IO, part->path, UINT64_MAX,
-                                       "no room for %.1f GiB: %s", (double)part->bytes / (1 << 30),
-                                       strerror(errno));
+        kt_status status = kt__fail_system(err, errno, part->path, "no room for %.1f GiB",
+                                           (double)part->bytes / (1 << 30));
         return status;
     }
     return KT_OK;

@@ -73,7 +73,7 @@ static kt_status open_pipes(start *s, kt_error *err) {
     for (size_t i = 0; i < 4; i++) {
         if (pipe2(pairs[i], O_CLOEXEC) == 0) continue;
         pairs[i][0] = pairs[i][1] = -1;
-        return kt__fail(err, KT_E_IO, "cannot make a pipe: %s", strerror(errno));
+        return kt__fail_system(err, errno, NULL, "cannot make a pipe");
     }
     return KT_OK;
 }
@@ -156,13 +156,12 @@ static kt_status wait_for_exec(start *s, pid_t pid, kt_error *err) {
     } while (n < 0 && errno == EINTR);
     if (n == 0) return KT_OK;
     (void)waitpid(pid, NULL, 0);
-    return kt__fail_at(err, KT_E_IO, s->program, UINT64_MAX, "cannot start %.100s: %s", s->program,
-                       strerror(code));
+    return kt__fail_system(err, code, s->program, "cannot start %.100s", s->program);
 }
 
 static kt_status fork_child(start *s, kt__child *out, kt_error *err) {
     pid_t parent = getpid(), pid = fork();
-    if (pid < 0) return kt__fail(err, KT_E_IO, "cannot start a process: %s", strerror(errno));
+    if (pid < 0) return kt__fail_system(err, errno, NULL, "cannot start a process");
     if (pid == 0) run_child(s, parent);
     (void)setpgid(pid, pid); /* whichever comes first */
     kt_status status = wait_for_exec(s, pid, err);
@@ -278,8 +277,7 @@ static bool allow_below(int ruleset, const char *path, uint64_t rights) {
 static kt_status allow_list(int ruleset, kt__mcp_texts paths, uint64_t rights, kt_error *err) {
     for (; paths && *paths; paths++) {
         if (!allow_below(ruleset, *paths, rights))
-            return kt__fail_at(err, KT_E_IO, *paths, UINT64_MAX, "sandbox: cannot open %.100s: %s",
-                               *paths, strerror(errno));
+            return kt__fail_system(err, errno, *paths, "sandbox: cannot open %.100s", *paths);
     }
     return KT_OK;
 }

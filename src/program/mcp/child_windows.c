@@ -98,9 +98,7 @@ static kt_status start_child(const kt__mcp_server_config *c, const char *program
     const int ends[3] = {pipes[0][0], pipes[1][1], pipes[2][1]};
     int code = kt__win_spawn(program, (char *const *)(uintptr_t)c->argv, env, c->cwd, ends,
                              (uint64_t)c->mem_bytes, &process);
-    if (code)
-        return kt__fail_at(err, KT_E_IO, program, UINT64_MAX, "cannot start %.100s: %s", program,
-                           strerror(code));
+    if (code) return kt__fail_system(err, code, program, "cannot start %.100s", program);
     if (!keep_child(&process)) {
         kt__win_process_end(&process);
         return kt__fail(err, KT_E_LIMIT, "more than %d servers run", MAX_CHILDREN);
@@ -130,7 +128,7 @@ kt_status kt__child_start(const kt__mcp_server_config *c, kt__child *out, kt_err
     for (int i = 0; i < 3; i++) {
         if (pipe2(pipes[i], O_CLOEXEC) == 0) continue;
         pipes[i][0] = pipes[i][1] = -1;
-        KT__TRY(kt__fail(err, KT_E_IO, "cannot make a pipe: %s", strerror(errno)));
+        KT__TRY(kt__fail_system(err, errno, NULL, "cannot make a pipe"));
     }
     status = start_child(c, program, env, pipes, out, err);
 out:

@@ -252,9 +252,7 @@ kt_status kt__mcp_pins_open(const char *path, kt__mcp_pins *out, kt_error *err) 
                         "there is no place for what servers' tools looked like: set HOME, or give "
                         "--pins FILE");
     FILE *in = fopen(out->path, "re");
-    if (!in && errno != ENOENT)
-        return kt__fail_at(err, KT_E_IO, out->path, UINT64_MAX, "cannot read it: %s",
-                           strerror(errno));
+    if (!in && errno != ENOENT) return kt__fail_system(err, errno, out->path, "cannot read it");
     kt_status status = in ? read_pins_file(in, out, err) : KT_OK;
     if (in) fclose(in);
     if (status == KT_OK && !out->servers) out->servers = json_object();
@@ -284,8 +282,7 @@ static kt_status write_pins(const kt__mcp_pins *pins, const char *text, kt_error
     bool written = fd >= 0 && kt__fd_write(fd, text, strlen(text)) && kt__fd_sync(fd);
     if (fd >= 0) kt__fd_close(fd);
     if (written && rename(fresh, pins->path) == 0) return KT_OK;
-    kt_status status = kt__fail_at(err, KT_E_IO, pins->path, UINT64_MAX, "cannot write it: %s",
-                                   strerror(errno));
+    kt_status status = kt__fail_system(err, errno, pins->path, "cannot write it");
     (void)kt__file_remove(fresh);
     return status;
 }

@@ -19,7 +19,7 @@ static size_t codes_in_row(const kt__kld_file *f) {
 }
 
 static kt_status kld_io_error(const kt__kld_file *f, const char *what, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "%s: %s", what, strerror(errno));
+    return kt__fail_system(err, errno, f->path, "%s", what);
 }
 
 /* ---- numbers, whatever this machine's byte order ---- */

@@ -80,8 +80,7 @@ void kt__report_command(const kt__report_opts *opts, kt__buf *out) {
 /* ---- the file ---- */
 
 static kt_status fail_report(const kt__report_opts *opts, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, opts->path, UINT64_MAX, "cannot write the report: %s",
-                       strerror(errno));
+    return kt__fail_system(err, errno, opts->path, "cannot write the report");
 }
 
 /* A new file next to the report: what is renamed is on the same disk. */

@@ -233,8 +233,7 @@ kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt__buf *
 
 static kt_status fail_errno(const char *path, const char *what, kt_error *err) {
     int code = errno;
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read %s in %s: %s", what, path,
-                       strerror(code));
+    return kt__fail_system(err, code, path, "cannot read %s in %s", what, path);
 }
 
 static const char *kind_of_file(const kt__file_info *st) {

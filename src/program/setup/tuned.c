@@ -161,7 +161,7 @@ static FILE *open_temp(const kt_model_info *info, char *path, size_t path_size, 
     make_folders(path);
     int n = snprintf(temp, temp_size, "%s.%ld.tmp", path, kt__process_number());
     FILE *f = n > 0 && (size_t)n < temp_size ? fopen(temp, "we") : NULL;
-    if (!f) (void)kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(errno));
+    if (!f) (void)kt__fail_system(err, errno, path, "cannot write");
     return f;
 }
 
@@ -186,7 +186,7 @@ kt_status kt__tuned_save(const kt_model_info *info, const char *isa, kt__tuned *
     if (ok && rename(temp, path) == 0) return KT_OK;
     if (ok) saved_errno = errno;
     kt__file_remove(temp);
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(saved_errno));
+    return kt__fail_system(err, saved_errno, path, "cannot write");
 }
 
 /* ---- step threads ---- */

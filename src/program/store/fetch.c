@@ -103,8 +103,7 @@ static kt_status read_token(const char *path, kt__access *a, kt_error *err) {
     if (fd < 0 && errno == ENOENT) return KT_OK;
     ssize_t n = fd < 0 || !kt__fd_look(fd, &st) ? -1 : kt__fd_read(fd, text, sizeof text - 1);
     if (n < 0)
-        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the hub's token: %s",
-                             strerror(errno));
+        status = kt__fail_system(err, errno, path, "cannot read the hub's token");
     else if (st.permissions & 077)
         status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                              "others may read the hub's token: chmod 600 %.200s", path);

@@ -57,8 +57,7 @@ static kt_status add_file(loading *l, const char *path, const char *name) {
     int fd = head ? kt__fd_open(path, KT__OPEN_READ) : -1;
     kt_status status = KT_OK;
     if (fd < 0 || !kt__fd_look(fd, &st)) {
-        status = kt__fail_at(l->err, KT_E_IO, path, UINT64_MAX, "cannot read it: %s",
-                             strerror(errno));
+        status = kt__fail_system(l->err, errno, path, "cannot read it");
     } else {
         const int64_t facts[] = {(int64_t)st.bytes, st.changed_s, st.changed_ns};
         ssize_t n = kt__fd_read(fd, head, HEAD_BYTES);
@@ -113,8 +112,7 @@ static kt_status add_folder(loading *l) {
     name_list list = {0};
     kt_status status = KT_OK;
     if (!list_files(l->load->source, &list))
-        status = kt__fail_at(l->err, KT_E_IO, l->load->source, UINT64_MAX,
-                             "cannot read the folder: %s", strerror(errno));
+        status = kt__fail_system(l->err, errno, l->load->source, "cannot read the folder");
     for (size_t i = 0; i < list.n && status == KT_OK; i++) {
         int n = snprintf(path, sizeof path, "%s/%s", l->load->source, list.names[i]);
         if (n < 0 || (size_t)n >= sizeof path || !kt__file_look(path, &st) || !st.is_file) continue;
@@ -195,9 +193,7 @@ static kt_status lock_copy(loading *l) {
     kt__make_parents(path);
     for (;;) {
         l->lock = kt__fd_open(path, KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK);
-        if (l->lock < 0)
-            return kt__fail_at(l->err, KT_E_IO, path, UINT64_MAX, "cannot create it: %s",
-                               strerror(errno));
+        if (l->lock < 0) return kt__fail_system(l->err, errno, path, "cannot create it");
         bool free_now = kt__fd_lock(l->lock, false);
         if (!free_now && !told && l->load->notes.fn)
             l->load->notes.fn(l->load->notes.user,

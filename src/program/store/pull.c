@@ -67,8 +67,7 @@ kt_status kt__hf_token(kt__access *access, kt_error *err) {
     if (fd < 0) return KT_OK; /* not logged in */
     ssize_t n = read(fd, text, sizeof text - 1);
     if (n < 0)
-        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the hub's token: %s",
-                             strerror(errno));
+        status = kt__fail_system(err, errno, path, "cannot read the hub's token");
     else if (text[strspn(text, " \t\r\n")])
         status = kt__access_add_token(access, text, path, err);
     explicit_bzero(text, sizeof text);
@@ -345,9 +344,7 @@ static kt_status open_staging(pull *p) {
     (void)join_path(path, p->staging, ".lock", NULL);
     kt__make_parents(path);
     p->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (p->lock < 0)
-        return kt__fail_at(p->err, KT_E_IO, path, UINT64_MAX, "cannot create it: %s",
-                           strerror(errno));
+    if (p->lock < 0) return kt__fail_system(p->err, errno, path, "cannot create it");
     if (flock(p->lock, LOCK_EX | LOCK_NB) != 0)
         return kt__fail(p->err, KT_E_STATE, "\"%.100s\" is being fetched by another process",
                         p->params->name);
@@ -472,8 +469,7 @@ static kt_status publish_file(const pull *p, size_t i) {
         if (!p->is_folder) kt__relay_written(to);
         return KT_OK;
     }
-    return kt__fail_at(p->err, KT_E_IO, to, UINT64_MAX, "cannot give the file its name: %s",
-                       strerror(errno));
+    return kt__fail_system(p->err, errno, to, "cannot give the file its name");
 }
 
 static void put_origin(const pull *p, kt__buf *out) {

@@ -126,9 +126,7 @@ static kt_status scan_folder(kt__shelf *s, const char *path, int depth, kt_error
     kt_status status = KT_OK;
     DIR *dir = opendir(path);
     if (!dir && errno == ENOENT) return KT_OK;
-    if (!dir)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the folder of models: %s",
-                           strerror(errno));
+    if (!dir) return kt__fail_system(err, errno, path, "cannot read the folder of models");
     while (status == KT_OK && (entry = readdir(dir)))
         status = scan_entry(s, path, entry->d_name, depth, &facts, err);
     closedir(dir);
@@ -287,8 +285,7 @@ void kt__make_parents(const char *path) {
 
 static kt_status remove_file(const char *path, kt_error *err) {
     if (unlink(path) == 0 || errno == ENOENT) return KT_OK;
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot remove the file: %s",
-                       strerror(errno));
+    return kt__fail_system(err, errno, path, "cannot remove the file");
 }
 
 /* The first part goes last, so that a model that is still named is still whole. */
@@ -383,8 +380,11 @@ static kt_status new_path(const kt__shelf *shelf, const char *name, const char *
 }
 
 static kt_status fail_new(const char *path, const char *name, kt_error *err) {
-    return kt__fail_at(err, errno == EEXIST ? KT_E_STATE : KT_E_IO, path, UINT64_MAX,
-                       "cannot make the name \"%.80s\": %s", name, strerror(errno));
+    int why = errno;
+    if (why == EEXIST)
+        return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX, "cannot make the name \"%.80s\": %s",
+                           name, strerror(why));
+    return kt__fail_system(err, why, path, "cannot make the name \"%.80s\"", name);
 }
 
 static const kt__shelf_model *model_named(const kt__shelf *shelf, const char *name) {

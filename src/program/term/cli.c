@@ -18,8 +18,8 @@ static bool ends_with(const char *text, const char *end) {
     return kt__ends_with(text, strlen(text), end);
 }
 
-/* What a person can do about an error of the system, which the message ends with. */
-static const char *remedy_of_system(const char *message) {
+/* What a person can do about an error of the system. */
+static const char *remedy_of_system(int code) {
     static const struct {
         int code;
         const char *remedy;
@@ -37,7 +37,7 @@ static const char *remedy_of_system(const char *message) {
         {EIO, "the disk may be failing: see the system's log (dmesg)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (ends_with(message, strerror(rows[i].code))) return rows[i].remedy;
+        if (rows[i].code == code) return rows[i].remedy;
     return NULL;
 }
 
@@ -58,18 +58,17 @@ static bool says_what_to_do(const char *message) {
 }
 
 /* What a person can do where the message itself does not say. */
-static const char *remedy_of(kt_status code, const char *where, const char *message) {
-    bool place = where && where[0];
-    if (says_what_to_do(message)) return NULL;
-    switch (code) {
+static const char *remedy_of(const kt_error *err) {
+    const char *where = err->where;
+    if (says_what_to_do(err->message)) return NULL;
+    switch (err->code) {
     case KT_E_NOMEM:
         return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
-    case KT_E_IO: return remedy_of_system(message);
-    case KT_E_FORMAT: return remedy_of_format(place ? where : "");
+    case KT_E_IO: return remedy_of_system(err->system);
+    case KT_E_FORMAT: return remedy_of_format(where);
     case KT_E_UNSUPPORTED:
-        return place && ends_with(where, ".gguf")
-                   ? "`kentang inspect FILE` shows what the file holds"
-                   : NULL;
+        return ends_with(where, ".gguf") ? "`kentang inspect FILE` shows what the file holds"
+                                         : NULL;
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
     case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";
     case KT_E_TEMPLATE: return "try `--raw`, which does without the chat template";
@@ -111,20 +110,20 @@ int kt__cli_fail(const char *command, const kt_error *err) {
         fputc(')', stderr);
     }
     fputc('\n', stderr);
-    print_remedy(remedy_of(err->code, err->where, err->message));
+    print_remedy(remedy_of(err));
     return kt_status_exit_code(err->code);
 }
 
 int kt__cli_error(const char *command, kt_status code, const char *remedy, const char *fmt, ...) {
-    char message[512];
+    kt_error err = {.code = code};
     va_list args;
     va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
+    vsnprintf(err.message, sizeof err.message, fmt, args);
     va_end(args);
     fflush(stdout);
-    print_line(command, message);
+    print_line(command, err.message);
     fputc('\n', stderr);
-    print_remedy(remedy ? remedy : remedy_of(code, NULL, message));
+    print_remedy(remedy ? remedy : remedy_of(&err));
     return kt_status_exit_code(code);
 }
 
@@ -160,7 +159,7 @@ int kt__cli_read_line(FILE *in, size_t max, char **line, size_t *len, kt_error *
         (void)kt__fail(err, KT_E_LIMIT, "an input line is longer than %zu bytes", max);
         result = -1;
     } else if (ferror(in)) {
-        (void)kt__fail(err, KT_E_IO, "reading the input: %s", strerror(errno));
+        (void)kt__fail_system(err, errno, NULL, "reading the input");
         result = -1;
     } else if (c == EOF && !buf.len) {
         result = 0;
@@ -188,7 +187,7 @@ static kt_status read_all(FILE *in, const char *path, size_t max, kt__buf *buf, 
         return kt__fail_nomem(err, "the input", buf->len + n);
     }
     if (ferror(in)) {
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read: %s", strerror(errno));
+        return kt__fail_system(err, errno, path, "cannot read");
     }
     return KT_OK;
 }
@@ -197,7 +196,7 @@ kt_status kt__cli_read_file(const char *path, size_t max, char **text, size_t *l
     bool is_stdin = !strcmp(path, "-");
     FILE *in = is_stdin ? stdin : fopen(path, "rb");
     if (!in) {
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open: %s", strerror(errno));
+        return kt__fail_system(err, errno, path, "cannot open");
     }
     kt__buf buf;
     kt__buf_init(&buf, max);

@@ -29,7 +29,7 @@ macro_rules! structures {
 }
 
 structures! {
-    kt_error { code: c_int, offset: u64, retry_ms: i64, n_tokens: i64, n_ctx: i64, where_: [c_char; 160], message: [c_char; 480], }
+    kt_error { code: c_int, system: i32, offset: u64, retry_ms: i64, n_tokens: i64, n_ctx: i64, where_: [c_char; 160], message: [c_char; 480], }
     kt_ctx_params {
         isa: *const c_char, n_threads: c_int, n_threads_max: c_int, cpus: *const c_char, priority: c_int, mem_bytes: u64,
         log: *const c_void, log_user: *mut c_void, log_level: c_int,

@@ -160,8 +160,7 @@ static kt_status check_file(const kt__config *config, const char *path, kt_error
         kt__free(found);
         return status;
     }
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the model %s: %s", path,
-                       strerror(errno));
+    return kt__fail_system(err, errno, path, "cannot read the model %s", path);
 }
 
 kt_status kt__server_check(const kt__config *config, kt_error *err) {

@@ -24,8 +24,7 @@ struct kt__batch_store {
 
 static kt_status fail_io(const kt__batch_store *s, const char *what, kt_error *err) {
     int code = errno;
-    return kt__fail_at(err, KT_E_IO, s->path, UINT64_MAX, "batches: cannot %s: %s", what,
-                       strerror(code));
+    return kt__fail_system(err, code, s->path, "batches: cannot %s", what);
 }
 
 kt_status kt__batch_store_open(const char *dir, kt__batch_store **out, kt_error *err) {

@@ -38,7 +38,7 @@ kt_status kt__event_loop_create(void (*tick)(void *user), void *user, kt__event_
     struct epoll_event event = {.events = EPOLLIN};
     if (loop->epoll < 0 || loop->wake < 0 ||
         epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->wake, &event) != 0) {
-        kt_status status = kt__fail(err, KT_E_IO, "no event loop: %s", strerror(errno));
+        kt_status status = kt__fail_system(err, errno, NULL, "no event loop");
         kt__event_loop_free(loop);
         return status;
     }

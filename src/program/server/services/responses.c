@@ -97,9 +97,7 @@ static kt_status scan_dir(kt__responses *r, kt_error *err) {
     const char *item;
     kt_status status = KT_OK;
     kt__listing *dir = kt__listing_open(r->dir);
-    if (!dir)
-        return kt__fail_at(err, KT_E_IO, r->dir, UINT64_MAX,
-                           "cannot read the folder of responses: %s", strerror(errno));
+    if (!dir) return kt__fail_system(err, errno, r->dir, "cannot read the folder of responses");
     while (status == KT_OK && (item = kt__listing_next(dir))) status = add_file(r, item, err);
     kt__listing_close(dir);
     if (r->n) qsort(r->entries, r->n, sizeof *r->entries, compare_times);
@@ -112,8 +110,7 @@ static kt_status lock_dir(kt__responses *r, kt_error *err) {
     KT__STEP(kt__files_path(path, r->dir, ".lock", err));
     r->lock_fd = kt__fd_open(path,
                              KT__OPEN_BOTH | KT__OPEN_CREATE | KT__OPEN_NO_LINK | KT__OPEN_PRIVATE);
-    if (r->lock_fd < 0)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot create it: %s", strerror(errno));
+    if (r->lock_fd < 0) return kt__fail_system(err, errno, path, "cannot create it");
     if (kt__fd_lock(r->lock_fd, false)) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, r->dir, UINT64_MAX,
                        "another server keeps its responses in %s", r->dir);

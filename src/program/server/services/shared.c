@@ -92,7 +92,7 @@ kt_status kt__shared_init(kt__shared *shared, kt__config *config, kt_error *err)
     kt__slog_init(&shared->log, STDERR_FILENO, !strcmp(config->log_format, "json"),
                   kt__slog_level(config->log_level));
     shared->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (shared->wake < 0) return kt__fail(err, KT_E_IO, "no eventfd: %s", strerror(errno));
+    if (shared->wake < 0) return kt__fail_system(err, errno, NULL, "no eventfd");
     return kt__shared_set_settings(shared, config, NULL, err);
 }
 

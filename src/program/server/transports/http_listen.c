@@ -127,7 +127,7 @@ static kt_status look_at(const kt__config *config, kt__http_socket *out, kt_erro
     struct sockaddr_storage address = {0};
     socklen_t len = sizeof address;
     if (getsockname(out->fd, (struct sockaddr *)&address, &len) != 0)
-        return kt__fail(err, KT_E_IO, "no address: %s", strerror(errno));
+        return kt__fail_system(err, errno, NULL, "no address");
     out->unix_socket = address.ss_family == AF_UNIX;
     char port[16] = "0";
     if (!out->unix_socket &&

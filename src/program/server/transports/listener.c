@@ -16,7 +16,7 @@ enum { BACKLOG = 512 };
 
 static kt_status fail_errno(kt_error *err, const char *what, const char *path) {
     int code = errno;
-    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "%s %s: %s", what, path, strerror(code));
+    return kt__fail_system(err, code, path, "%s %s", what, path);
 }
 
 typedef struct lock_path {
