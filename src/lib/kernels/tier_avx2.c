@@ -78,6 +78,7 @@ const kt__kernels kt__kernels_avx2 = {
 
 /* ---- the avxvnni tier: all of it but its own products and attention ---- */
 
+#ifndef KT_WITHOUT_AVXVNNI
 #undef MM_LANES
 #undef MM_COARSE
 #undef MM_FINE
@@ -99,3 +100,5 @@ const kt__kernels kt__kernels_avxvnni = {
     TIER_COMMON(mm_by_vnni, kt__avxvnni_attn),
     .peak_i8 = kt__avxvnni_peak_i8,
 };
+
+#endif
