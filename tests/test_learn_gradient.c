@@ -104,6 +104,7 @@ typedef struct world {
     int32_t out_rows[N_TOK];
     kt__loss_row rows[N_TOK];
     int n_out, n_kl;
+    int n_shared; /* tokens that both sequences begin with, and that the library is given once */
 } world;
 
 static char path[64];
@@ -148,7 +149,7 @@ static void open_world(world *w, const fixture_spec *s, kt__learn_where where, u
 /* Rows of every kind of loss, those of KL last. */
 static void choose_rows(world *w) {
     for (int t = 4; t < N_TOK - 1; t += 2) {
-        if (t == LEN_A - 1) continue;
+        if (t == LEN_A - 1 || (t >= LEN_A && t < LEN_A + w->n_shared)) continue;
         bool kl = t >= LEN_A + 5;
         kt__loss_kind kind = kl ? KT__LOSS_KL : t % 3 == 0 ? KT__LOSS_UNLIKE : KT__LOSS_LIKE;
         w->out_rows[w->n_out] = t;
@@ -241,6 +242,16 @@ static double plain_loss(world *w, double *zb, bool make_base) {
 static double library_loss(world *w, float *grads) {
     size_t ld = kt__pad(w->s->d_model);
     kt__pass_batch batch = {N_TOK, w->ids, 2, w->at, w->n_out, w->out_rows};
+    int32_t ids[N_TOK], out_rows[N_TOK];
+    int at[3] = {w->n_shared, LEN_A, N_TOK - w->n_shared};
+    if (w->n_shared) {
+        memcpy(ids, w->ids, LEN_A * sizeof *ids);
+        memcpy(ids + LEN_A, w->ids + LEN_A + w->n_shared,
+               (size_t)(LEN_B - w->n_shared) * sizeof *ids);
+        for (int i = 0; i < w->n_out; i++)
+            out_rows[i] = w->out_rows[i] - (w->out_rows[i] < LEN_A ? 0 : w->n_shared);
+        batch = (kt__pass_batch){at[2], ids, 2, at, w->n_out, out_rows};
+    }
     float *base = kt__aligned_alloc(64, (size_t)w->n_out * ld * sizeof *base);
     float *d_hidden = kt__aligned_alloc(64, (size_t)w->n_out * ld * sizeof *d_hidden);
     memset(d_hidden, 0, (size_t)w->n_out * ld * sizeof *d_hidden);
@@ -274,9 +285,12 @@ static double matrix_error(world *w, double *zb, const float *grads, size_t firs
     return sqrt(error / size);
 }
 
-static void check_gradients(const fixture_spec *s, kt__learn_where where, uint64_t bytes_max) {
+static void check_gradients(const fixture_spec *s, kt__learn_where where, uint64_t bytes_max,
+                            int n_shared) {
     world w;
     open_world(&w, s, where, bytes_max);
+    w.n_shared = n_shared;
+    memcpy(w.ids + LEN_A, w.ids, (size_t)n_shared * sizeof *w.ids);
     choose_rows(&w);
     double *zb = calloc((size_t)w.n_out * (size_t)s->n_vocab, sizeof *zb);
     float *grads = calloc(w.factors->n_value, sizeof *grads);
@@ -301,17 +315,25 @@ static void check_gradients(const fixture_spec *s, kt__learn_where where, uint64
 }
 
 static void test_gradients_of_all_layers(void **state) {
-    check_gradients(*state, KT__LEARN_ALL, UINT64_MAX);
+    check_gradients(*state, KT__LEARN_ALL, UINT64_MAX, 0);
+}
+
+/* Of what both sequences begin with, computed once: 17 tokens are more than a window of 12 sees. */
+static void test_gradients_of_a_shared_beginning(void **state) {
+    (void)state;
+    check_gradients(&specs[2], KT__LEARN_ALL, UINT64_MAX, 5);
+    check_gradients(&specs[4], KT__LEARN_ALL, 0, 17);
+    check_gradients(&specs[9], KT__LEARN_LAST, UINT64_MAX, 9);
 }
 
 /* Without room for activations, which are computed again; the last layer and the hidden state. */
 static void test_gradients_with_little_memory(void **state) {
     (void)state;
-    check_gradients(&specs[3], KT__LEARN_ALL, 0);
-    check_gradients(&specs[4], KT__LEARN_ALL, 0);
-    check_gradients(&specs[0], KT__LEARN_LAST, 0);
-    check_gradients(&specs[6], KT__LEARN_LAST, UINT64_MAX);
-    check_gradients(&specs[4], KT__LEARN_HIDDEN, UINT64_MAX);
+    check_gradients(&specs[3], KT__LEARN_ALL, 0, 0);
+    check_gradients(&specs[4], KT__LEARN_ALL, 0, 0);
+    check_gradients(&specs[0], KT__LEARN_LAST, 0, 0);
+    check_gradients(&specs[6], KT__LEARN_LAST, UINT64_MAX, 0);
+    check_gradients(&specs[4], KT__LEARN_HIDDEN, UINT64_MAX, 0);
 }
 
 /* The same bytes with other threads, and in another tier. */
@@ -437,6 +459,7 @@ int main(void) {
     enum { N_SPECS = sizeof specs / sizeof *specs };
     struct CMUnitTest tests[N_SPECS + 4] = {
         cmocka_unit_test(test_gradients_with_little_memory),
+        cmocka_unit_test(test_gradients_of_a_shared_beginning),
         cmocka_unit_test(test_gradients_have_one_answer),
         cmocka_unit_test(test_factors_file),
         cmocka_unit_test(test_other_layers_are_refused),

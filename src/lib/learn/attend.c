@@ -23,10 +23,10 @@ typedef struct attend_job {
     float *dq, *dk, *dv;
 } attend_job;
 
-/* A sequence's rows of one head. */
+/* A sequence's rows of one head: its own, and before them those that all sequences share. */
 typedef struct head_at {
-    int row0, len, head, kv_head;
-    size_t ld_s; /* of scores */
+    int row0, len, n_shared, head, kv_head;
+    size_t ld_s; /* of scores, [len][n_shared + len] */
 } head_at;
 
 static int dim_max(const kt__attend *a) {
@@ -65,12 +65,17 @@ static const float *head_rows(const float *all, size_t ld, const head_at *at, in
     return all + (size_t)at->row0 * ld + (size_t)(head * dim);
 }
 
-/* to[d][i] = from[i][d], kt__pad(len) apart. */
-static void transpose_head(const float *from, size_t ld, int len, int dim, float *to) {
-    size_t ld_to = kt__pad(len);
+static void transpose_rows(const float *from, size_t ld, int n, int dim, float *to, size_t ld_to) {
     for (int d = 0; d < dim; d++)
-        for (int i = 0; i < len; i++)
+        for (int i = 0; i < n; i++)
             to[(size_t)d * ld_to + (size_t)i] = from[(size_t)i * ld + (size_t)d];
+}
+
+/* to[d][i] is number d of the head in its row i, the shared ones first; at->ld_s apart. */
+static void transpose_head(const float *all, size_t ld, const head_at *at, int dim, float *to) {
+    const float *head = all + (size_t)(at->kv_head * dim);
+    transpose_rows(head, ld, at->n_shared, dim, to, at->ld_s);
+    transpose_rows(head + (size_t)at->row0 * ld, ld, at->len, dim, to + at->n_shared, at->ld_s);
 }
 
 static float query_scale(const kt__attend *a, int row) {
@@ -88,12 +93,12 @@ static void gather_queries(const kt__attend *a, const head_at *at, head_room *ro
     }
 }
 
-/* Visible positions of row i: [first, i]. */
+/* Visible positions of the one at i: [first, i]. */
 static int first_visible(const kt__attend *a, int i) {
     return a->window > 0 && i + 1 > a->window ? (int)(i + 1 - a->window) : 0;
 }
 
-/* Scores of one row to probabilities; zero where nothing is seen. */
+/* Scores of the position at i to probabilities; zero where nothing is seen. */
 static void softmax_row(const kt__attend *a, int i, size_t ld, float *s) {
     int first = first_visible(a, i), end = i + 1;
     float max = s[first], sum = 0.0f;
@@ -133,38 +138,74 @@ static void causal_product(const attend_job *job, const kt__outer_mm *mm, square
     }
 }
 
-/* out[i][j] = sum_d x[i][d] turned[d][j], j <= i: of all pairs of positions. */
+/* A product in which shared rows take part, where there are any. */
+static void shared_product(const attend_job *job, const kt__outer_mm *mm, int worker) {
+    if (mm->n_row > 0 && mm->n_step > 0 && mm->n_col > 0) kt__panels_outer(job->panels, mm, worker);
+}
+
+/* out[i][j] = sum_d x[i][d] turned[d][j], of all pairs of positions of which j is no later. */
 static void pair_product(const attend_job *job, const head_at *at, const float *x, size_t ld_x,
                          int dim, const float *turned, float *out, int worker) {
-    const kt__outer_mm mm = {.a = x,
-                             .b = turned,
-                             .a_row = ld_x,
-                             .a_step = 1,
-                             .ld_b = at->ld_s,
-                             .ld_out = at->ld_s,
-                             .n_row = at->len,
-                             .n_step = dim,
-                             .n_col = at->len,
-                             .out = out};
+    kt__outer_mm mm = {.a = x,
+                       .b = turned,
+                       .a_row = ld_x,
+                       .a_step = 1,
+                       .ld_b = at->ld_s,
+                       .ld_out = at->ld_s,
+                       .n_row = at->len,
+                       .n_step = dim,
+                       .n_col = at->n_shared,
+                       .out = out};
+    shared_product(job, &mm, worker);
+    mm.b += at->n_shared;
+    mm.out += at->n_shared;
+    mm.n_col = at->len;
     causal_product(job, &mm, SQUARE_OUT, worker);
 }
 
-/* A product of a square with rows of a head, [len][dim]; is_turned: of its columns. */
-static void square_product(const attend_job *job, const head_at *at, const float *square,
-                           bool is_turned, const float *rows, size_t ld_rows, int dim, bool add,
-                           float *out, size_t ld_out, int worker) {
-    const kt__outer_mm mm = {.a = square,
-                             .b = rows,
-                             .a_row = is_turned ? 1 : at->ld_s,
-                             .a_step = is_turned ? at->ld_s : 1,
-                             .ld_b = ld_rows,
-                             .ld_out = ld_out,
-                             .n_row = at->len,
-                             .n_step = at->len,
-                             .n_col = dim,
-                             .add = add,
-                             .out = out};
-    causal_product(job, &mm, is_turned ? SQUARE_TURNED : SQUARE_ROWS, worker);
+/* out[i] = sum_j square[i][j] rows[j] of a head's rows, [dim] each: of all, the shared ones first. */
+static void row_product(const attend_job *job, const head_at *at, const float *square,
+                        const float *rows, size_t ld_rows, int dim, float *out, size_t ld_out,
+                        int worker) {
+    kt__outer_mm mm = {.a = square,
+                       .b = rows,
+                       .a_row = at->ld_s,
+                       .a_step = 1,
+                       .ld_b = ld_rows,
+                       .ld_out = ld_out,
+                       .n_row = at->len,
+                       .n_step = at->n_shared,
+                       .n_col = dim,
+                       .out = out};
+    shared_product(job, &mm, worker);
+    mm.a += at->n_shared;
+    mm.b += (size_t)at->row0 * ld_rows;
+    mm.n_step = at->len;
+    mm.add = at->n_shared > 0;
+    causal_product(job, &mm, SQUARE_ROWS, worker);
+}
+
+/* out[j] (+)= sum_i square[i][j] rows[i]: of the sequence's own rows j, and to what is there of the shared ones. */
+static void column_product(const attend_job *job, const head_at *at, const float *square,
+                           const float *rows, size_t ld_rows, int dim, bool add, float *out,
+                           size_t ld_out, int worker) {
+    kt__outer_mm mm = {.a = square,
+                       .b = rows,
+                       .a_row = 1,
+                       .a_step = at->ld_s,
+                       .ld_b = ld_rows,
+                       .ld_out = ld_out,
+                       .n_row = at->n_shared,
+                       .n_step = at->len,
+                       .n_col = dim,
+                       .add = true,
+                       .out = out};
+    shared_product(job, &mm, worker);
+    mm.a += at->n_shared;
+    mm.out += (size_t)at->row0 * ld_out;
+    mm.n_row = at->len;
+    mm.add = add;
+    causal_product(job, &mm, SQUARE_TURNED, worker);
 }
 
 /* room->p: the head's probabilities, of its turned keys. raw: where scores are kept as they are
@@ -176,21 +217,26 @@ static void head_probabilities(const attend_job *job, const head_at *at, head_ro
     pair_product(job, at, room->q, kt__pad(a->head_dim_k), a->head_dim_k, room->k, room->p, worker);
     for (int i = 0; i < at->len; i++) {
         float *row = room->p + (size_t)i * at->ld_s;
-        if (raw) memcpy(raw + (size_t)i * at->ld_s, row, (size_t)(i + 1) * sizeof *raw);
-        softmax_row(a, i, at->ld_s, row);
+        int pos = at->n_shared + i;
+        if (raw) memcpy(raw + (size_t)i * at->ld_s, row, (size_t)(pos + 1) * sizeof *raw);
+        softmax_row(a, pos, at->ld_s, row);
     }
 }
 
 static void turn_keys(const kt__attend *a, const head_at *at, head_room *room) {
-    size_t ld = ld_of(a->n_head_kv, a->head_dim_k);
-    transpose_head(head_rows(a->k, ld, at, at->kv_head, a->head_dim_k), ld, at->len, a->head_dim_k,
-                   room->k);
+    transpose_head(a->k, ld_of(a->n_head_kv, a->head_dim_k), at, a->head_dim_k, room->k);
 }
 
-static head_at item_of(const kt__attend *a, int64_t item) {
-    int s = (int)(item / a->n_head_kv), kv_head = (int)(item % a->n_head_kv);
-    int len = a->at[s + 1] - a->at[s];
-    return (head_at){a->at[s], len, 0, kv_head, kt__pad(len)};
+/* The shared rows are a sequence of their own, the first: nothing comes before them. */
+static int count_sequences(const kt__attend *a) {
+    return a->n_seq + (a->at[0] > 0);
+}
+
+static head_at sequence_at(const kt__attend *a, int s, int kv_head) {
+    int n_shared = a->at[0], own = s - (n_shared > 0);
+    if (own < 0) return (head_at){0, n_shared, 0, 0, kv_head, kt__pad(n_shared)};
+    int len = a->at[own + 1] - a->at[own];
+    return (head_at){a->at[own], len, n_shared, 0, kv_head, kt__pad(n_shared + len)};
 }
 
 static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
@@ -200,22 +246,22 @@ static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
     int group = a->n_head / a->n_head_kv, dv = a->head_dim_v;
     size_t ld_v = ld_of(a->n_head_kv, dv), ld_out = ld_of(a->n_head, dv);
     for (int64_t item = begin; item < end; item++) {
-        head_at at = item_of(a, item);
-        const float *v = head_rows(a->v, ld_v, &at, at.kv_head, dv);
+        head_at at = sequence_at(a, (int)(item / a->n_head_kv), (int)(item % a->n_head_kv));
         turn_keys(a, &at, &room);
         for (int h = 0; h < group; h++) {
             at.head = at.kv_head * group + h;
             head_probabilities(job, &at, &room, NULL, worker);
-            square_product(job, &at, room.p, false, v, ld_v, dv, false,
-                           job->out + (size_t)at.row0 * ld_out + (size_t)(at.head * dv), ld_out,
-                           worker);
+            row_product(job, &at, room.p, a->v + (size_t)(at.kv_head * dv), ld_v, dv,
+                        job->out + (size_t)at.row0 * ld_out + (size_t)(at.head * dv), ld_out,
+                        worker);
         }
     }
 }
 
 void kt__attend_forward(kt__panels *p, const kt__attend *a, float *out) {
     attend_job job = {.panels = p, .a = a, .out = out};
-    kt__pool_run(kt__panels_pool(p), (int64_t)a->n_seq * a->n_head_kv, 1, forward_heads, &job);
+    kt__pool_run(kt__panels_pool(p), (int64_t)count_sequences(a) * a->n_head_kv, 1, forward_heads,
+                 &job);
 }
 
 /* ---- back ---- */
@@ -226,13 +272,14 @@ static void scores_back(const kt__attend *a, const head_at *at, head_room *room,
     for (int i = 0; i < at->len; i++) {
         const float *p = room->p + (size_t)i * at->ld_s;
         float *ds = room->ds + (size_t)i * at->ld_s, sum = 0.0f;
-        for (int j = 0; j <= i; j++) sum += p[j] * ds[j];
-        for (int j = 0; j <= i; j++) ds[j] = p[j] * (ds[j] - sum);
-        for (int j = 0; a->softcap > 0.0f && j <= i; j++) {
+        int end = at->n_shared + i + 1;
+        for (int j = 0; j < end; j++) sum += p[j] * ds[j];
+        for (int j = 0; j < end; j++) ds[j] = p[j] * (ds[j] - sum);
+        for (int j = 0; a->softcap > 0.0f && j < end; j++) {
             float t = kt__tanhf(raw[(size_t)i * at->ld_s + (size_t)j] / a->softcap);
             ds[j] *= 1.0f - t * t;
         }
-        memset(ds + i + 1, 0, (at->ld_s - (size_t)i - 1) * sizeof *ds);
+        memset(ds + end, 0, (at->ld_s - (size_t)end) * sizeof *ds);
     }
 }
 
@@ -243,8 +290,8 @@ static void values_back(const attend_job *job, const head_at *at, head_room *roo
     int dv = a->head_dim_v;
     size_t ld_v = ld_of(a->n_head_kv, dv), ld_o = ld_of(a->n_head, dv);
     const float *dout = head_rows(job->dout, ld_o, at, at->head, dv);
-    square_product(job, at, room->p, true, dout, ld_o, dv, add,
-                   job->dv + (size_t)at->row0 * ld_v + (size_t)(at->kv_head * dv), ld_v, worker);
+    column_product(job, at, room->p, dout, ld_o, dv, add, job->dv + (size_t)(at->kv_head * dv),
+                   ld_v, worker);
     pair_product(job, at, dout, ld_o, dv, room->v, room->ds, worker);
 }
 
@@ -254,40 +301,47 @@ static void keys_back(const attend_job *job, const head_at *at, head_room *room,
     const kt__attend *a = job->a;
     int dk = a->head_dim_k;
     size_t ld_k = ld_of(a->n_head_kv, dk), ld_q = ld_of(a->n_head, dk);
+    size_t kv = (size_t)(at->kv_head * dk);
     float *dq = job->dq + (size_t)at->row0 * ld_q + (size_t)(at->head * dk);
-    square_product(job, at, room->ds, false, head_rows(a->k, ld_k, at, at->kv_head, dk), ld_k, dk,
-                   false, dq, ld_q, worker);
+    row_product(job, at, room->ds, a->k + kv, ld_k, dk, dq, ld_q, worker);
     for (int i = 0; i < at->len; i++) {
         float scale = query_scale(a, at->row0 + i);
         for (int d = 0; d < dk; d++) dq[(size_t)i * ld_q + (size_t)d] *= scale;
     }
-    square_product(job, at, room->ds, true, room->q, kt__pad(dk), dk, add,
-                   job->dk + (size_t)at->row0 * ld_k + (size_t)(at->kv_head * dk), ld_k, worker);
+    column_product(job, at, room->ds, room->q, kt__pad(dk), dk, add, job->dk + kv, ld_k, worker);
 }
 
+static void sequence_back(const attend_job *job, int s, int kv_head, head_room *room, int worker) {
+    const kt__attend *a = job->a;
+    int group = a->n_head / a->n_head_kv;
+    head_at at = sequence_at(a, s, kv_head);
+    turn_keys(a, &at, room);
+    transpose_head(a->v, ld_of(a->n_head_kv, a->head_dim_v), &at, a->head_dim_v, room->v);
+    for (int h = 0; h < group; h++) {
+        at.head = at.kv_head * group + h;
+        head_probabilities(job, &at, room, a->softcap > 0.0f ? room->raw : NULL, worker);
+        values_back(job, &at, room, h > 0, worker);
+        scores_back(a, &at, room, room->raw);
+        keys_back(job, &at, room, h > 0, worker);
+    }
+}
+
+/* Where rows are shared, all sequences add to their keys' and values' gradients, one after the other. */
 static void backward_heads(void *arg, int64_t begin, int64_t end, int worker) {
     const attend_job *job = arg;
     const kt__attend *a = job->a;
     head_room room = room_of(a, worker);
-    int group = a->n_head / a->n_head_kv;
-    size_t ld_v = ld_of(a->n_head_kv, a->head_dim_v);
+    int together = a->at[0] > 0 ? count_sequences(a) : 1;
     for (int64_t item = begin; item < end; item++) {
-        head_at at = item_of(a, item);
-        turn_keys(a, &at, &room);
-        transpose_head(head_rows(a->v, ld_v, &at, at.kv_head, a->head_dim_v), ld_v, at.len,
-                       a->head_dim_v, room.v);
-        for (int h = 0; h < group; h++) {
-            at.head = at.kv_head * group + h;
-            head_probabilities(job, &at, &room, a->softcap > 0.0f ? room.raw : NULL, worker);
-            values_back(job, &at, &room, h > 0, worker);
-            scores_back(a, &at, &room, room.raw);
-            keys_back(job, &at, &room, h > 0, worker);
-        }
+        int first = (int)(item / a->n_head_kv) * together, kv_head = (int)(item % a->n_head_kv);
+        for (int s = first; s < first + together; s++)
+            sequence_back(job, s, kv_head, &room, worker);
     }
 }
 
 void kt__attend_backward(kt__panels *p, const kt__attend *a, const float *dout, float *dq,
                          float *dk, float *dv) {
     attend_job job = {.panels = p, .a = a, .dout = dout, .dq = dq, .dk = dk, .dv = dv};
-    kt__pool_run(kt__panels_pool(p), (int64_t)a->n_seq * a->n_head_kv, 1, backward_heads, &job);
+    int64_t n_item = a->at[0] > 0 ? a->n_head_kv : (int64_t)a->n_seq * a->n_head_kv;
+    kt__pool_run(kt__panels_pool(p), n_item, 1, backward_heads, &job);
 }

@@ -25,7 +25,7 @@ struct kt__learner {
     int *at;
     kt__loss_row *rows;
     float *base_rows, *d_hidden;
-    int n_tok, n_seq, n_out, n_kl;
+    int n_shared, n_tok, n_seq, n_out, n_kl;
 };
 
 int kt__sample_n_masked(const kt__sample *s) {
@@ -115,9 +115,11 @@ static kt_status check_cancel(const kt__learner *l, kt_error *err) {
     return kt__fail(err, KT_E_CANCELLED, "the training was cancelled");
 }
 
-static void begin_batch(kt__learner *l) {
-    l->n_tok = l->n_seq = l->n_out = l->n_kl = 0;
-    l->at[0] = 0;
+/* The first n_shared tokens are those of every sample that will be added. */
+static void begin_batch(kt__learner *l, const kt__sample *first, int n_shared) {
+    l->n_seq = l->n_out = l->n_kl = 0;
+    l->n_shared = l->n_tok = l->at[0] = n_shared;
+    memcpy(l->ids, first->ids, (size_t)n_shared * sizeof *l->ids);
 }
 
 /* kl: its tokens are compared with the base's. */
@@ -126,14 +128,15 @@ static void add_sample(kt__learner *l, size_t index, float weight, bool kl) {
     kt__loss_kind kind = kl                           ? KT__LOSS_KL
                          : s->kind == KT__SAMPLE_DOWN ? KT__LOSS_UNLIKE
                                                       : KT__LOSS_LIKE;
-    int first = l->n_out;
-    memcpy(l->ids + l->n_tok, s->ids, (size_t)s->n * sizeof *l->ids);
+    int first = l->n_out, begin = l->n_tok - l->n_shared; /* where its first token would be */
+    int n_own = s->n - l->n_shared;
+    memcpy(l->ids + l->n_tok, s->ids + l->n_shared, (size_t)n_own * sizeof *l->ids);
     for (int t = 1; t < s->n; t++) {
         if (!s->mask[t]) continue;
-        l->out_rows[l->n_out] = l->n_tok + t - 1;
+        l->out_rows[l->n_out] = begin + t - 1;
         l->rows[l->n_out++] = (kt__loss_row){.target = s->ids[t], .kind = kind, .weight = weight};
     }
-    l->n_tok += s->n;
+    l->n_tok += n_own;
     l->at[++l->n_seq] = l->n_tok;
     if (!kl) return;
     size_t n = (size_t)(l->n_out - first);
@@ -147,13 +150,34 @@ static const float *run_forward(kt__learner *l, const kt__factors *factors, kt__
     return kt__pass_forward(l->pass, factors, batch);
 }
 
-/* How many samples of list[i..n) fit into one batch: at least one. */
-static size_t count_fitting(const kt__learner *l, const size_t *list, size_t i, size_t n) {
-    int n_tok = 0;
-    size_t end = i;
-    while (end < n && n_tok + l->samples[list[end]].n <= l->n_tok_max)
-        n_tok += l->samples[list[end++]].n;
-    return end - i;
+/* How many of the first tokens, all but the last one ahead of what is predicted, are another sample's; at most
+ * `most`. */
+static int count_alike(const kt__sample *s, const kt__sample *other, int most) {
+    int n = 0;
+    while (n < most && n + 1 < s->n && !s->mask[n + 1] && s->ids[n] == other->ids[n]) n++;
+    return n;
+}
+
+/* Begins a batch: how many of n samples fit into it, at least one. What they all begin with is computed once. They are
+ * list[open[i]], or without open list[i]; rows_of: how many tokens are computed of one. */
+static size_t begin_fitting(kt__learner *l, const size_t *list, const size_t *open, size_t n,
+                            int (*rows_of)(const kt__sample *s)) {
+    const kt__sample *first = &l->samples[list[open ? open[0] : 0]];
+    int n_shared = count_alike(first, first, first->n), n_tok = rows_of(first);
+    size_t end = 1;
+    for (; end < n; end++) {
+        const kt__sample *s = &l->samples[list[open ? open[end] : end]];
+        int alike = count_alike(s, first, n_shared);
+        n_tok += rows_of(s);
+        if (n_tok - (int)end * alike > l->n_tok_max) break;
+        n_shared = alike;
+    }
+    begin_batch(l, first, end > 1 ? n_shared : 0);
+    return end;
+}
+
+static int sample_rows(const kt__sample *s) {
+    return s->n;
 }
 
 static void keep_rows(kt__learner *l, const size_t *list, size_t n, const float *hidden,
@@ -177,8 +201,7 @@ kt_status kt__learner_keep_base(kt__learner *l, const size_t *list, size_t n, kt
     kt_status status = KT_OK;
     for (size_t i = 0, m; status == KT_OK && i < n; i += m) {
         kt__pass_batch batch;
-        m = count_fitting(l, list, i, n);
-        begin_batch(l);
+        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
         for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
         const float *hidden = run_forward(l, NULL, &batch);
         status = check_cancel(l, err);
@@ -205,8 +228,7 @@ kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const si
                             size_t n, kt__sample_score *scores, kt_error *err) {
     for (size_t i = 0, m; i < n; i += m) {
         kt__pass_batch batch;
-        m = count_fitting(l, list, i, n);
-        begin_batch(l);
+        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
         for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
         const float *hidden = run_forward(l, factors, &batch);
         kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
@@ -217,12 +239,12 @@ kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const si
     return KT_OK;
 }
 
-/* Of samples whose base states are kept. */
+/* Of samples whose base states are kept, as many as fit. */
 static kt_status add_divergence(kt__learner *l, const kt__factors *factors, const size_t *list,
-                                size_t n, double *kl, kt_error *err) {
+                                size_t n, size_t *n_done, double *kl, kt_error *err) {
     kt__pass_batch batch;
-    begin_batch(l);
-    for (size_t k = 0; k < n; k++) add_sample(l, list[k], 0.0f, true);
+    *n_done = begin_fitting(l, list, NULL, n, sample_rows);
+    for (size_t k = 0; k < *n_done; k++) add_sample(l, list[k], 0.0f, true);
     const float *hidden = run_forward(l, factors, &batch);
     kt__losses_run(l->losses, hidden, l->base_rows, l->n_out, l->n_kl, l->rows, NULL);
     for (int r = 0; r < l->n_out; r++) *kl += (double)l->rows[r].loss;
@@ -237,10 +259,8 @@ kt_status kt__learner_diverge(kt__learner *l, const kt__factors *factors, const 
         if (!l->base[list[i]]) KT__STEP(kt__learner_keep_base(l, &list[i], 1, err));
         *n_tok += kt__sample_n_masked(&l->samples[list[i]]);
     }
-    for (size_t i = 0, m; factors && i < n; i += m) {
-        m = count_fitting(l, list, i, n);
-        KT__STEP(add_divergence(l, factors, list + i, m, kl, err));
-    }
+    for (size_t i = 0, m; factors && i < n; i += m)
+        KT__STEP(add_divergence(l, factors, list + i, n - i, &m, kl, err));
     return KT_OK;
 }
 
@@ -266,8 +286,7 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
     *loss = 0.0;
     for (size_t i = 0, m; i < n; i += m) {
         kt__pass_batch batch;
-        m = count_fitting(l, list, i, n);
-        begin_batch(l);
+        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
         for (size_t k = i; k < i + m; k++)
             add_sample(l, list[k], weights[k], kt__sample_is_kept(&l->samples[list[k]]));
         const float *hidden = run_forward(l, factors, &batch);
@@ -302,11 +321,11 @@ static void guess_answer(const kt__learner *l, const kt__sample *s, kt__written 
 }
 
 static void add_guess(kt__learner *l, const kt__sample *s, const kt__written *guess) {
-    int n = question_length(s);
-    memcpy(l->ids + l->n_tok, s->ids, (size_t)n * sizeof *l->ids);
+    int n = question_length(s) - l->n_shared, first = l->n_tok + n - 1;
+    memcpy(l->ids + l->n_tok, s->ids + l->n_shared, (size_t)n * sizeof *l->ids);
     memcpy(l->ids + l->n_tok + n, guess->ids, (KT__WRITTEN_MAX - 1) * sizeof *l->ids);
     for (int i = 0; i < KT__WRITTEN_MAX; i++) {
-        l->out_rows[l->n_out] = l->n_tok + n - 1 + i;
+        l->out_rows[l->n_out] = first + i;
         l->rows[l->n_out++] = (kt__loss_row){.target = guess->ids[i], .kind = KT__LOSS_LIKE};
     }
     l->n_tok += n + KT__WRITTEN_MAX - 1;
@@ -326,37 +345,27 @@ static bool take_guess(const kt__learner *l, const kt__loss_row *rows, kt__writt
     return same;
 }
 
-/* One pass over the samples open[0..n), whose guesses are out[open[i]]; *n_open of them
- * continue. */
+static int guess_rows(const kt__sample *s) {
+    return question_length(s) + KT__WRITTEN_MAX - 1;
+}
+
+/* One pass over as many of the samples open[0..n) as fit, whose guesses are out[open[i]]; *n_open of these *n_done
+ * continue, and are the first of open. */
 static kt_status guess_again(kt__learner *l, const kt__factors *factors, const size_t *list,
-                             size_t *open, size_t n, kt__written *out, size_t *n_open,
-                             kt_error *err) {
+                             size_t *open, size_t n, kt__written *out, size_t *n_done,
+                             size_t *n_open, kt_error *err) {
     kt__pass_batch batch;
-    begin_batch(l);
-    for (size_t i = 0; i < n; i++) add_guess(l, &l->samples[list[open[i]]], &out[open[i]]);
+    *n_done = begin_fitting(l, list, open, n, guess_rows);
+    *n_open = 0;
+    for (size_t i = 0; i < *n_done; i++) add_guess(l, &l->samples[list[open[i]]], &out[open[i]]);
     const float *hidden = run_forward(l, factors, &batch);
     kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
-    kt_status status = check_cancel(l, err);
-    if (status != KT_OK) return status;
-    for (size_t i = 0; i < n; i++) {
+    KT__STEP(check_cancel(l, err));
+    for (size_t i = 0; i < *n_done; i++) {
         size_t k = open[i];
         if (!take_guess(l, l->rows + i * KT__WRITTEN_MAX, &out[k])) open[(*n_open)++] = k;
     }
     return KT_OK;
-}
-
-/* How many of open[i..n) fit into a batch: at least one. */
-static size_t count_guesses(const kt__learner *l, const size_t *list, const size_t *open, size_t i,
-                            size_t n) {
-    int n_tok = 0;
-    size_t end = i;
-    while (end < n) {
-        int more = question_length(&l->samples[list[open[end]]]) + KT__WRITTEN_MAX - 1;
-        if (end > i && n_tok + more > l->n_tok_max) break;
-        n_tok += more;
-        end++;
-    }
-    return end - i;
 }
 
 kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, const size_t *list,
@@ -371,10 +380,9 @@ kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, const si
     for (int pass = 0; pass <= KT__WRITTEN_MAX && n_open > 0; pass++) {
         size_t left = 0;
         for (size_t i = 0, m; status == KT_OK && i < n_open; i += m) {
-            m = count_guesses(l, list, open, i, n_open);
             /* those that continue move to the front, after which nothing is read again */
             size_t more = 0;
-            status = guess_again(l, factors, list, open + i, m, out, &more, err);
+            status = guess_again(l, factors, list, open + i, n_open - i, out, &m, &more, err);
             memmove(open + left, open + i, more * sizeof *open);
             left += more;
         }

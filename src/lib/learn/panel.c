@@ -7,10 +7,15 @@
 #include "host/pages.h"
 
 enum {
-    ITEM_ROWS = 16,          /* of a matrix, that one worker dequantises at a time */
-    ITEM_COLS = 64,          /* of a gradient */
-    ITEM_TOK = 96,           /* whose activations stay in the second cache */
-    STRETCH_FLOATS = 4 << 20 /* of a matrix dequantised at a time */
+    PANEL =
+        32, /* columns of b side by side: as wide as the widest tier's tile, so that it copies nothing */
+    ITEM_ROWS = 32,   /* of a matrix, that one worker dequantises at a time */
+    ITEM_COLS = 64,   /* of a gradient */
+    ITEM_TOK = 96,    /* whose activations stay in the second cache */
+    ITEM_PANELS = 16, /* that one worker multiplies them with at a time */
+    STRETCH_STEPS =
+        192, /* rows of b that a product takes at a time: a stretch has a multiple of it */
+    STRETCH_FLOATS = 2 << 20 /* of a matrix dequantised at a time: they stay in the last cache */
 };
 
 struct kt__panels {
@@ -20,7 +25,7 @@ struct kt__panels {
     int n_worker;
     uint8_t *scratch; /* [n_worker] of the kernels, */
     float *rows;      /* and [n_worker] of rows_floats: rows, and their part of B */
-    float *stretch;   /* rows of a matrix, or columns as rows */
+    float *stretch;   /* a part of a matrix in panels */
     size_t stretch_floats, scratch_bytes;
     float *u, *du; /* [n_tok_max][kt__pad(rank_max)] */
     float *narrow; /* [rank_max][kt__pad(n_row_max)]: B, or its gradient, turned round */
@@ -32,11 +37,16 @@ static size_t rows_floats(const kt__panels_limits *l) {
     return ITEM_ROWS * (kt__pad(l->n_col_max) + kt__pad(l->rank_max));
 }
 
+static size_t whole_panels(int n) {
+    return ((size_t)n + PANEL - 1) / PANEL * PANEL;
+}
+
+/* Room for STRETCH_STEPS rows, or PANEL turned ones, at the least: of a small matrix for all of it. */
 static size_t stretch_floats(const kt__panels_limits *l) {
     int n = l->n_col_max > l->n_row_max ? l->n_col_max : l->n_row_max;
-    size_t least = kt__pad(n) * 16, all = kt__pad(l->n_col_max) * kt__pad(l->n_row_max);
+    size_t least = whole_panels(n) * STRETCH_STEPS, all = whole_panels(n) * whole_panels(n);
     size_t most = least > STRETCH_FLOATS ? least : STRETCH_FLOATS;
-    return all < most ? all : most;
+    return all < least ? least : all < most ? all : most;
 }
 
 static size_t u_floats(const kt__panels_limits *l) {
@@ -153,74 +163,103 @@ static void merge_rows(const stretch *s, int r0, int n, float *rows, float *b, i
     add_adapter(s, r0, n, ld, rows, b, worker);
 }
 
-/* The stretch as it is: [n_row][kt__pad(n_col)]. */
-static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
-    const stretch *s = arg;
-    const kt__panels_limits *l = &s->p->limits;
-    float *b = s->p->rows + (size_t)worker * rows_floats(l) + ITEM_ROWS * kt__pad(l->n_col_max);
-    for (int64_t i = begin; i < end; i++) {
-        int at, n = next_item(i, ITEM_ROWS, s->n_row, &at);
-        float *to = s->p->stretch + (size_t)at * kt__pad(s->m->w.n_col);
-        merge_rows(s, s->r0 + at, n, to, b, worker);
+/* Rows r of a panel's column c, to[c][r], of rows[n][ld]. */
+static void turn_panel(const float *rows, size_t ld, int n, int n_col, float *to) {
+    for (int c0 = 0; c0 < n_col; c0 += 16) {
+        int n_c = n_col - c0 < 16 ? n_col - c0 : 16;
+        for (int r = 0; r < n; r++) {
+            const float *from = rows + (size_t)r * ld + (size_t)c0;
+            for (int c = 0; c < n_c; c++) to[(size_t)(c0 + c) * PANEL + (size_t)r] = from[c];
+        }
     }
 }
 
-/* The stretch turned round: [n_col][kt__pad(n_row)]. */
-static void fill_columns(void *arg, int64_t begin, int64_t end, int worker) {
+/* Panels of the stretch's rows: [n_row / PANEL][n_col][PANEL]. */
+static void fill_turned(void *arg, int64_t begin, int64_t end, int worker) {
     const stretch *s = arg;
     const kt__panels_limits *l = &s->p->limits;
     int n_col = s->m->w.n_col;
-    size_t ld = kt__pad(n_col), ld_to = kt__pad(s->n_row);
+    float *rows = s->p->rows + (size_t)worker * rows_floats(l);
+    for (int64_t i = begin; i < end; i++) {
+        int at, n = next_item(i, PANEL, s->n_row, &at);
+        merge_rows(s, s->r0 + at, n, rows, rows + ITEM_ROWS * kt__pad(l->n_col_max), worker);
+        turn_panel(rows, kt__pad(n_col), n, n_col, s->p->stretch + (size_t)at * (size_t)n_col);
+    }
+}
+
+/* Panels of its columns: [n_col / PANEL][n_row][PANEL]. */
+static void fill_straight(void *arg, int64_t begin, int64_t end, int worker) {
+    const stretch *s = arg;
+    const kt__panels_limits *l = &s->p->limits;
+    int n_col = s->m->w.n_col;
+    size_t ld = kt__pad(n_col);
     float *rows = s->p->rows + (size_t)worker * rows_floats(l);
     for (int64_t i = begin; i < end; i++) {
         int at, n = next_item(i, ITEM_ROWS, s->n_row, &at);
         merge_rows(s, s->r0 + at, n, rows, rows + ITEM_ROWS * kt__pad(l->n_col_max), worker);
-        for (int c = 0; c < n_col; c++) {
-            float *to = s->p->stretch + (size_t)c * ld_to + (size_t)at;
-            for (int r = 0; r < n; r++) to[r] = rows[(size_t)r * ld + (size_t)c];
+        for (int c = 0; c < n_col; c += PANEL) {
+            float *to = s->p->stretch + (size_t)c * (size_t)s->n_row + (size_t)at * PANEL;
+            size_t width = (size_t)(n_col - c < PANEL ? n_col - c : PANEL);
+            for (int r = 0; r < n; r++)
+                memcpy(to + (size_t)r * PANEL, rows + (size_t)r * ld + (size_t)c,
+                       width * sizeof *to);
         }
     }
 }
 
 /* ---- forward, and back to the input ---- */
 
+/* mm is of all tokens and columns; b is in panels. */
 typedef struct product_job {
     kt__panels *p;
-    kt__outer_mm mm; /* of all tokens; */
+    kt__outer_mm mm;
     const float *bias;
+    int n_group; /* of panels, which items go through first */
 } product_job;
+
+static void multiply_panel(const product_job *job, int t0, int n_tok, int c0, int worker) {
+    kt__outer_mm mm = job->mm;
+    mm.n_row = n_tok;
+    mm.n_col = job->mm.n_col - c0 < PANEL ? job->mm.n_col - c0 : PANEL;
+    mm.a += (size_t)t0 * mm.a_row;
+    mm.b += (size_t)c0 * (size_t)mm.n_step;
+    mm.out += (size_t)t0 * mm.ld_out + (size_t)c0;
+    kt__panels_outer(job->p, &mm, worker);
+    for (int t = 0; job->bias && t < n_tok; t++)
+        for (int r = 0; r < mm.n_col; r++)
+            mm.out[(size_t)t * mm.ld_out + (size_t)r] += job->bias[c0 + r];
+}
 
 static void product_items(void *arg, int64_t begin, int64_t end, int worker) {
     const product_job *job = arg;
     for (int64_t i = begin; i < end; i++) {
-        kt__outer_mm mm = job->mm;
-        int t0;
-        mm.n_row = next_item(i, ITEM_TOK, job->mm.n_row, &t0);
-        mm.a += (size_t)t0 * mm.a_row;
-        mm.out += (size_t)t0 * mm.ld_out;
-        kt__panels_outer(job->p, &mm, worker);
-        for (int t = 0; job->bias && t < mm.n_row; t++)
-            for (int r = 0; r < mm.n_col; r++)
-                mm.out[(size_t)t * mm.ld_out + (size_t)r] += job->bias[r];
+        int t0, n_tok = next_item(i / job->n_group, ITEM_TOK, job->mm.n_row, &t0);
+        int c0, n_col = next_item(i % job->n_group, ITEM_PANELS * PANEL, job->mm.n_col, &c0);
+        for (int c = 0; c < n_col; c += PANEL) multiply_panel(job, t0, n_tok, c0 + c, worker);
     }
 }
 
 static void run_product(kt__panels *p, const kt__outer_mm *mm, const float *bias) {
-    product_job job = {p, *mm, bias};
-    kt__pool_run(p->pool, items_of(mm->n_row, ITEM_TOK), 1, product_items, &job);
+    product_job job = {p, *mm, bias, (int)items_of(mm->n_col, ITEM_PANELS * PANEL)};
+    kt__pool_run(p->pool, items_of(mm->n_row, ITEM_TOK) * job.n_group, 1, product_items, &job);
+}
+
+/* Rows of a stretch whose panels have n columns in all. */
+static int stretch_rows(const kt__panels *p, size_t n, int step) {
+    return (int)(p->stretch_floats / n / (size_t)step) * step;
 }
 
 void kt__panels_forward(kt__panels *p, const kt__merged *m, const float *x, int n_tok,
                         const float *bias, float *y) {
-    int most = (int)(p->stretch_floats / (size_t)m->w.n_col / 16 * 16);
+    int most = stretch_rows(p, (size_t)m->w.n_col, PANEL);
     for (int r0 = 0; r0 < m->w.n_row; r0 += most) {
         stretch s = {p, m, r0, m->w.n_row - r0 < most ? m->w.n_row - r0 : most};
-        kt__pool_run(p->pool, items_of(s.n_row, ITEM_ROWS), 1, fill_columns, &s);
+        kt__pool_run(p->pool, items_of(s.n_row, PANEL), 1, fill_turned, &s);
         const kt__outer_mm mm = {.a = x,
                                  .b = p->stretch,
                                  .a_row = kt__pad(m->w.n_col),
                                  .a_step = 1,
-                                 .ld_b = kt__pad(s.n_row),
+                                 .ld_b = PANEL,
                                  .ld_out = kt__pad(m->w.n_row),
                                  .n_row = n_tok,
                                  .n_step = m->w.n_col,
@@ -232,17 +271,16 @@ void kt__panels_forward(kt__panels *p, const kt__merged *m, const float *x, int 
 
 void kt__panels_backward(kt__panels *p, const kt__merged *m, const float *dy, int n_tok, bool add,
                          float *dx) {
-    size_t ld = kt__pad(m->w.n_col);
-    int most = (int)(p->stretch_floats / ld);
+    int most = stretch_rows(p, whole_panels(m->w.n_col), STRETCH_STEPS);
     for (int r0 = 0; r0 < m->w.n_row; r0 += most) {
         stretch s = {p, m, r0, m->w.n_row - r0 < most ? m->w.n_row - r0 : most};
-        kt__pool_run(p->pool, items_of(s.n_row, ITEM_ROWS), 1, fill_rows, &s);
+        kt__pool_run(p->pool, items_of(s.n_row, ITEM_ROWS), 1, fill_straight, &s);
         const kt__outer_mm mm = {.a = dy + r0,
                                  .b = p->stretch,
                                  .a_row = kt__pad(m->w.n_row),
                                  .a_step = 1,
-                                 .ld_b = ld,
-                                 .ld_out = ld,
+                                 .ld_b = PANEL,
+                                 .ld_out = kt__pad(m->w.n_col),
                                  .n_row = n_tok,
                                  .n_step = s.n_row,
                                  .n_col = m->w.n_col,

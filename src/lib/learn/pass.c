@@ -555,21 +555,24 @@ static bool is_cancelled(const kt__pass *p) {
     return p->params.go_on && !p->params.go_on(p->params.go_on_user);
 }
 
-static void embed_batch(kt__pass *p, const kt__pass_batch *b) {
+static void embed_row(kt__pass *p, int32_t id, int64_t pos, int t) {
     const kt__hparams *hp = &p->net->hp;
     const kt__weight *e = &p->net->embed;
-    size_t ld = kt__pad(hp->d_model), ld_cs = kt__pad(hp->rope.n_rot + 1);
-    for (int s = 0; s < b->n_seq; s++) {
-        for (int t = b->at[s]; t < b->at[s + 1]; t++) {
-            float *row = p->x[0] + (size_t)t * ld;
-            int64_t pos = t - b->at[s];
-            kt__dequantize_row(e->type, e->data + (size_t)b->ids[t] * e->row_bytes, e->n_col, row);
-            if (hp->embed_scale != 1.0f) p->kernels->scale(row, e->n_col, hp->embed_scale);
-            kt__rope_fill(&p->rope, pos, p->cs + (size_t)t * ld_cs);
-            kt__rope_fill(&p->rope_local, pos, p->cs_local + (size_t)t * ld_cs);
-            if (hp->temperature > 0.0f) p->q_scale[t] = kt__rope_query_scale(hp, pos);
-        }
-    }
+    size_t ld_cs = kt__pad(hp->rope.n_rot + 1);
+    float *row = p->x[0] + (size_t)t * kt__pad(hp->d_model);
+    kt__dequantize_row(e->type, e->data + (size_t)id * e->row_bytes, e->n_col, row);
+    if (hp->embed_scale != 1.0f) p->kernels->scale(row, e->n_col, hp->embed_scale);
+    kt__rope_fill(&p->rope, pos, p->cs + (size_t)t * ld_cs);
+    kt__rope_fill(&p->rope_local, pos, p->cs_local + (size_t)t * ld_cs);
+    if (hp->temperature > 0.0f) p->q_scale[t] = kt__rope_query_scale(hp, pos);
+}
+
+static void embed_batch(kt__pass *p, const kt__pass_batch *b) {
+    int n_shared = b->at[0];
+    for (int t = 0; t < n_shared; t++) embed_row(p, b->ids[t], t, t);
+    for (int s = 0; s < b->n_seq; s++)
+        for (int t = b->at[s]; t < b->at[s + 1]; t++)
+            embed_row(p, b->ids[t], n_shared + t - b->at[s], t);
 }
 
 static site_of hidden_site(const kt__pass *p, const kt__factors *f) {

@@ -15,7 +15,7 @@
  * Scores, the soft-cap, the causal and the sliding window's mask, the softmax and their gradients; scores are
  * computed again on the way back. A sequence's work of one key head is one worker's. Threads: as panel.h. */
 
-/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]). */
+/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]), and sees those before at[0] ahead of its own. */
 typedef struct kt__attend {
     const int *at;
     int n_seq;
@@ -49,7 +49,7 @@ typedef struct kt__pass_params {
     void *go_on_user;
 } kt__pass_params;
 
-/* Sequences laid end to end, from position 0 each. */
+/* Sequences laid end to end. Rows before at[0] are what all begin with, from position 0 on: they are computed once. */
 typedef struct kt__pass_batch {
     int n_tok;
     const int32_t *ids;
