@@ -1,7 +1,7 @@
 /* Layers on a graphics processor: the logits of a model are the processor's, byte for byte, whatever part of it
  * is there, for prompts of several lengths, in each form of keys and values, for one sequence and for four in
- * one batch, also where the device fails in the middle. On Mesa's software driver; skipped where that is not
- * installed. KT_TEST_GPU=all: many models. */
+ * one batch, with every option of a request, in sessions and caches that the other one wrote, also where the device fails
+ * in the middle. On Mesa's software driver; skipped where that is not installed. KT_TEST_GPU=all: many models. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "model/fwd_steps.h"
 #include "support.h"
 
-enum { MOST_TOK = 300, MAX_VOCAB = 4096, STREAMS = 4, AGAIN = 3 };
+enum { MOST_TOK = 300, ONE_SPLIT_TOK = 258, MAX_VOCAB = 4096, STREAMS = 4, AGAIN = 3 };
 
 typedef struct fixture {
     const char *preset, *quant;
@@ -174,7 +174,7 @@ static float want[STREAMS * (AGAIN + 1) * MAX_VOCAB], got[STREAMS * (AGAIN + 1) 
 
 /* models: on the processor, with all layers on the device, with half of them; n of these */
 static void compare_form(const fixture *f, kt_model *const *models, int n_model, int form) {
-    static const size_t lengths[] = {1, 7, MOST_TOK};
+    const size_t lengths[] = {1, 7, all_of_it ? MOST_TOK : ONE_SPLIT_TOK};
     kt_engine *engines[3];
     for (int i = 0; i < n_model; i++) engines[i] = open_engine(models[i], forms[form].type);
     for (int n = 0; n < 3; n++)
@@ -252,57 +252,319 @@ static void test_lost_in_the_middle(void **state) {
     }
 }
 
+/* The device of all tests, as it is not; what passed its test before is tested again. */
+static void set_faults(kt__gpu_faults faults, bool again) {
+    holder->gpu->faults = faults;
+    for (int i = 0; again && i < KT__CHECKS; i++) atomic_store(&holder->gpu->passed[i], false);
+}
+
 /* Weights that are copied, as to a card with memory of its own. */
 static void test_copies(void **state) {
     (void)state;
     if (!has_device) skip();
-    kt_error err;
-    make_model(&fixtures[0]);
-    kt_model *plain = open_model(0), *model = open_model(0);
-    kt__gpu *gpu;
-    const kt__gpu_faults copies = {.copies = true};
-    die_on(kt__gpu_open("llvmpipe", cache, &copies, &gpu, &err), &err);
-    model->gpu = gpu;
-    die_on(kt__device_layers_place(model->net, gpu, 99, &ctx->log, &model->device, &err), &err);
+    kt_model *plain = open_in(ctx, held_path, 0);
+    uint64_t before = kt__gpu_get_use(holder->gpu).memory_bytes;
+    set_faults((kt__gpu_faults){.copies = true}, false);
+    kt_model *model = open_in(ctx, held_path, 99);
+    set_faults((kt__gpu_faults){0}, false);
     kt_engine *a = open_engine(plain, KT_KV_F16), *b = open_engine(model, KT_KV_F16);
     size_t bytes = run_engine(a, 1, 20, want);
     run_engine(b, 1, 20, got);
     assert_memory_equal(want, got, bytes);
-    assert_true(kt__gpu_get_use(gpu).memory_bytes > model->net->weight_bytes / 2);
+    assert_true(kt__gpu_get_use(holder->gpu).memory_bytes > before + model->net->weight_bytes / 2);
     kt_engine_close(a);
     kt_engine_close(b);
     kt_model_close(plain);
-    model->gpu = NULL; /* the context knows nothing of it */
     kt_model_close(model);
-    kt__gpu_close(gpu);
+    assert_int_equal(kt__gpu_get_use(holder->gpu).memory_bytes, before);
 }
 
 /* No memory for weights: none are there; none for a pass: the processor computes. */
 static void test_no_memory(void **state) {
     (void)state;
     if (!has_device) skip();
-    kt_error err;
-    make_model(&fixtures[0]);
     for (int later = 0; later < 2; later++) {
-        kt_model *model = open_model(0);
-        kt__gpu *gpu;
-        die_on(kt__gpu_open("llvmpipe", cache, NULL, &gpu, &err), &err);
-        model->gpu = gpu;
-        gpu->faults.no_memory = !later;
-        gpu->faults.copies = true;
-        die_on(kt__device_layers_place(model->net, gpu, 99, &ctx->log, &model->device, &err), &err);
-        assert_true(later ? model->device->n == model->net->hp.n_layer : model->device->n == 0);
-        gpu->faults.no_memory = true;
+        set_faults((kt__gpu_faults){.copies = true, .no_memory = !later}, false);
+        kt_model *model = open_in(ctx, held_path, 99);
+        assert_int_equal(model->device->n, later ? model->net->hp.n_layer : 0);
+        set_faults((kt__gpu_faults){.no_memory = true}, false);
         kt_engine *engine = open_engine(model, KT_KV_F16);
         assert_null(engine->fwd->gpu);
         size_t bytes = run_engine(engine, 1, 20, got);
         if (later) assert_memory_equal(want, got, bytes);
         memcpy(want, got, bytes);
         kt_engine_close(engine);
-        model->gpu = NULL;
         kt_model_close(model);
-        kt__gpu_close(gpu);
     }
+    set_faults((kt__gpu_faults){0}, false);
+}
+
+/* Single operations that fail at their first use are the processor's, with the same bytes. */
+static void test_wrong_operations(void **state) {
+    static const char *const wrong[] = {"product with Q6_K", "attention"};
+    (void)state;
+    if (!has_device) skip();
+    kt_model *plain = open_in(ctx, held_path, 0);
+    kt_engine *engine = open_engine(plain, KT_KV_F16);
+    size_t bytes = run_engine(engine, 1, 20, want);
+    char *kept = holder->gpu->kept;
+    kt_engine_close(engine);
+    kt_model_close(plain);
+    holder->gpu->kept = NULL;
+    for (int i = 0; i < 2; i++) {
+        set_faults((kt__gpu_faults){.wrong = wrong[i]}, true);
+        log_text[0] = '\0';
+        kt_model *model = open_in(ctx, held_path, 99);
+        assert_true(i ? model->device->n_unfit == 0 : model->device->n_unfit > 0);
+        engine = open_engine(model, KT_KV_F16);
+        if (i) assert_non_null(strstr(log_text, "its attention differs"));
+        assert_true(i ? engine->gpu_kv == NULL : engine->gpu_kv != NULL);
+        run_engine(engine, 1, 20, got);
+        assert_memory_equal(want, got, bytes);
+        kt_engine_close(engine);
+        kt_model_close(model);
+    }
+    set_faults((kt__gpu_faults){0}, true);
+    holder->gpu->kept = kept;
+}
+
+/* ---- options, on the processor and on the device ---- */
+
+enum { ON_CPU, ON_GPU, PLACES };
+
+static kt_model *both[PLACES];
+
+static void open_both(void) {
+    for (int i = 0; i < PLACES; i++) both[i] = open_in(ctx, held_path, i == ON_GPU ? 99 : 0);
+    assert_int_equal(both[ON_GPU]->device->n, both[ON_GPU]->net->hp.n_layer);
+}
+
+static void close_both(void) {
+    for (int i = 0; i < PLACES; i++) kt_model_close(both[i]);
+}
+
+static const char *file_named(const char *what) {
+    static char out[256];
+    snprintf(out, sizeof out, "%s/gpu-%s-%d", KT_BINARY_DIR, what, (int)getpid());
+    return out;
+}
+
+typedef struct answer {
+    int32_t ids[64];
+    float logprobs[64];
+    int n;
+    kt_request_report report;
+} answer;
+
+static void on_event(void *user, const kt_event *event) {
+    answer *a = user;
+    if (event->kind == KT_EVENT_TOKEN && event->id >= 0) {
+        a->ids[a->n] = event->id;
+        a->logprobs[a->n++] = event->logprob;
+    }
+    if (event->kind == KT_EVENT_FINISHED) a->report = *event->report;
+}
+
+enum { N_PROMPT = 40, N_PREDICT = 10, PERIOD = 7 };
+
+/* A text that repeats itself, so that there is something to propose. */
+static void ask(kt_engine *engine, uint32_t seed, const kt_adapter_use *use, answer *out) {
+    kt_error err;
+    kt_request *req;
+    int32_t ids[N_PROMPT], left = 1;
+    kt_request_params r = kt_request_params_default();
+    for (int i = 0; i < N_PROMPT; i++)
+        ids[i] = i < PERIOD ? (int32_t)lcg_below(&seed, 200) : ids[i - PERIOD];
+    r.prompt.ids = ids;
+    r.prompt.n_ids = N_PROMPT;
+    r.logprobs.n = 5;
+    r.gen.n_predict = N_PREDICT;
+    r.gen.ignore_eog = true;
+    r.gen.sampling.temperature = 0;
+    r.adapters = use;
+    r.n_adapters = use != NULL;
+    r.events.on_event = on_event;
+    r.events.user = memset(out, 0, sizeof *out);
+    die_on(kt_engine_submit(engine, &r, &req, &err), &err);
+    while (left) die_on(kt_engine_step(engine, 1000000, &left, &err), &err);
+    kt_request_close(req);
+    assert_int_equal(out->n, N_PREDICT);
+}
+
+static void expect_answer(const answer *a, const answer *b) {
+    assert_memory_equal(a->ids, b->ids, sizeof a->ids);
+    assert_memory_equal(a->logprobs, b->logprobs, sizeof a->logprobs);
+}
+
+/* Slices of a prompt, proposals that are verified, a hit of what is kept: all one answer. */
+static void test_requests(void **state) {
+    static const struct { int32_t n_ubatch, n_draft; } options[] = {{512, -1}, {16, -1}, {512, 8}};
+    answer first = {.n = 0}, out;
+    (void)state;
+    if (!has_device) skip();
+    open_both();
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        for (int on = 0; on < PLACES; on++) {
+            kt_error err;
+            kt_engine *engine;
+            kt_engine_params ep = kt_engine_params_default();
+            ep.n_ctx = 256;
+            ep.n_ubatch = options[i].n_ubatch;
+            ep.n_draft = options[i].n_draft;
+            die_on(kt_engine_open(both[on], &ep, &engine, &err), &err);
+            for (int again = 0; again < 2; again++) {
+                ask(engine, 3, NULL, &out);
+                if (first.n == 0) first = out;
+                expect_answer(&first, &out);
+                assert_true(again ? out.report.n_cached > 0 : out.report.n_cached == 0);
+            }
+            if (options[i].n_draft > 0) assert_true(out.report.n_drafted > 0);
+            kt_engine_close(engine);
+        }
+    close_both();
+}
+
+static void test_adapters(void **state) {
+    answer out[PLACES], without;
+    char command[1024], adapter[256];
+    (void)state;
+    if (!has_device) skip();
+    snprintf(adapter, sizeof adapter, "%s", file_named("adapter"));
+    snprintf(command, sizeof command,
+             "'%s/kentang' synth --lora 8 --lora-kind all --seed 5 --base '%s' '%s' >/dev/null",
+             KT_BINARY_DIR, held_path, adapter);
+    assert_int_equal(system(command), 0);
+    open_both();
+    for (int on = 0; on < PLACES; on++) {
+        kt_error err;
+        kt_adapter_use use = {.scale = 0.5f};
+        kt_adapter *file;
+        kt_engine *engine = open_engine(both[on], KT_KV_F16);
+        die_on(kt_adapter_open(both[on], adapter, &file, &err), &err);
+        use.adapter = file;
+        ask(engine, 3, &use, &out[on]);
+        ask(engine, 3, NULL, &without);
+        kt_engine_close(engine);
+        kt_adapter_close(file);
+    }
+    expect_answer(&out[ON_CPU], &out[ON_GPU]);
+    assert_memory_not_equal(out[0].logprobs, without.logprobs, sizeof without.logprobs);
+    close_both();
+    unlink(adapter);
+}
+
+static void test_embeddings(void **state) {
+    enum { N = 20 };
+    int32_t ids[N];
+    float *out[PLACES];
+    size_t n = 0;
+    (void)state;
+    if (!has_device) skip();
+    for (int i = 0; i < N; i++) ids[i] = 11 * i % 200;
+    open_both();
+    for (int on = 0; on < PLACES; on++) {
+        kt_error err;
+        kt_engine *engine = open_engine(both[on], KT_KV_F16);
+        n = (size_t)both[on]->net->hp.d_model;
+        out[on] = calloc(n, sizeof(float));
+        assert_non_null(out[on]);
+        die_on(kt_embed(engine, ids, N, KT_POOLING_MEAN, true, out[on], &err), &err);
+        kt_engine_close(engine);
+    }
+    assert_memory_equal(out[ON_CPU], out[ON_GPU], n * sizeof(float));
+    for (int on = 0; on < PLACES; on++) free(out[on]);
+    close_both();
+}
+
+/* What one wrote, the other one reads. */
+static void test_disk_cache(void **state) {
+    char command[512], dir[256];
+    (void)state;
+    if (!has_device) skip();
+    snprintf(dir, sizeof dir, "%s", file_named("cache"));
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    open_both();
+    for (int writer = 0; writer < PLACES; writer++) {
+        answer out[PLACES];
+        for (int i = 0; i < PLACES; i++) {
+            kt_error err;
+            kt_cache *on_disk;
+            const kt_cache_params p = {.dir = dir};
+            kt_engine *engine = open_engine(both[i ? !writer : writer], KT_KV_Q8_0);
+            die_on(kt_cache_open(engine, &p, &on_disk, &err), &err);
+            ask(engine, 3, NULL, &out[i]);
+            assert_true(i ? out[i].report.n_cached > 0 : out[i].report.n_cached == 0);
+            kt_cache_close(on_disk);
+            kt_engine_close(engine);
+        }
+        expect_answer(&out[0], &out[1]);
+        assert_int_equal(system(command), 0);
+    }
+    close_both();
+}
+
+/* 3 splits of 256 positions and a part of one. */
+enum { N_LONG = 3 * 256 + 20 };
+
+/* A sequence whose pages are pressed in place between its tokens: the first split to 8 bits, the second one to 4. */
+static void press_pages(kt_engine *engine, kt_seq *seq) {
+    kt__kv *kv = engine->kv;
+    for (int form = KT__KV_Q8; form <= KT__KV_Q4; form++) {
+        int64_t n_pos = form == KT__KV_Q8 ? 40 * 16 : 32 * 16;
+        kt__kv_press_begin(kv);
+        kt__kv_press_allow(kv, &seq->state.table);
+        assert_int_equal(
+            kt__kv_table_press(kv, &seq->state.table, n_pos, (kt__kv_form)form, 64, false),
+            form == KT__KV_Q8 ? 40 : 16);
+    }
+}
+
+static void test_sessions_and_pressed_pages(void **state) {
+    int32_t ids[N_LONG + 2];
+    uint32_t seed = 9;
+    (void)state;
+    if (!has_device) skip();
+    for (int i = 0; i < N_LONG + 2; i++) ids[i] = (int32_t)lcg_below(&seed, 200);
+    open_both();
+    kt_engine *engines[PLACES];
+    kt_seq *seqs[PLACES];
+    kt_error err;
+    const char *session = file_named("session");
+    size_t bytes = (size_t)both[0]->net->hp.n_vocab * sizeof(float);
+    for (int on = 0; on < PLACES; on++) {
+        kt_engine_params ep = kt_engine_params_default();
+        ep.n_ctx = 1024;
+        ep.kv_pressure = KT_KV_PRESSURE_ALL;
+        die_on(kt_engine_open(both[on], &ep, &engines[on], &err), &err);
+        die_on(kt_seq_open(engines[on], &seqs[on], &err), &err);
+    }
+    die_on(kt_seq_eval(seqs[ON_CPU], ids, N_LONG, &err), &err);
+    for (int writer = 0; writer < PLACES; writer++) {
+        die_on(kt_seq_save(seqs[writer], session, &err), &err);
+        die_on(kt_seq_restore(seqs[!writer], session, &err), &err);
+        for (int on = 0; on < PLACES; on++)
+            die_on(kt_seq_eval(seqs[on], ids + N_LONG + writer, 1, &err), &err);
+        assert_memory_equal(kt_seq_logits(seqs[0]), kt_seq_logits(seqs[1]), bytes);
+    }
+    memcpy(want, kt_seq_logits(seqs[ON_CPU]), bytes);
+    for (int on = 0; on < PLACES; on++) {
+        press_pages(engines[on], seqs[on]);
+        die_on(kt_seq_truncate(seqs[on], N_LONG + 1, &err), &err);
+        die_on(kt_seq_eval(seqs[on], ids + N_LONG + 1, 1, &err), &err);
+    }
+    uint64_t before = kt__gpu_get_use(holder->gpu).n_submits;
+    die_on(kt_seq_eval(seqs[ON_GPU], ids, 1, &err), &err);
+    assert_int_equal(kt__gpu_get_use(holder->gpu).n_submits,
+                     before + 2); /* its layers and the head */
+    die_on(kt_seq_eval(seqs[ON_CPU], ids, 1, &err), &err);
+    assert_memory_equal(kt_seq_logits(seqs[0]), kt_seq_logits(seqs[1]), bytes);
+    assert_memory_not_equal(kt_seq_logits(seqs[0]), want, bytes);
+    for (int on = 0; on < PLACES; on++) {
+        kt_seq_close(seqs[on]);
+        kt_engine_close(engines[on]);
+    }
+    close_both();
+    unlink(session);
 }
 
 static void test_refused(void **state) {
@@ -333,10 +595,17 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    enum { N = sizeof fixtures / sizeof fixtures[0], OTHERS = 4 };
-    struct CMUnitTest tests[N + OTHERS] = {
-        cmocka_unit_test(test_lost_in_the_middle), cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_refused)};
+    enum { N = sizeof fixtures / sizeof fixtures[0], OTHERS = 10 };
+    struct CMUnitTest tests[N + OTHERS] = {cmocka_unit_test(test_copies),
+                                           cmocka_unit_test(test_no_memory),
+                                           cmocka_unit_test(test_wrong_operations),
+                                           cmocka_unit_test(test_requests),
+                                           cmocka_unit_test(test_adapters),
+                                           cmocka_unit_test(test_embeddings),
+                                           cmocka_unit_test(test_disk_cache),
+                                           cmocka_unit_test(test_sessions_and_pressed_pages),
+                                           cmocka_unit_test(test_lost_in_the_middle),
+                                           cmocka_unit_test(test_refused)};
     static char names[N][64];
     const char *how = getenv("KT_TEST_GPU");
     all_of_it = how && strcmp(how, "all") == 0;

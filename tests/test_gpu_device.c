@@ -75,54 +75,78 @@ static void test_names(void **state) {
     assert_int_equal(kt__gpu_open("15", NULL, NULL, &other, &err), KT_E_ARG);
 }
 
-/* Each operation of the test, found wrong. */
+/* Each operation of the tests, found wrong. */
 static void test_wrong_operations(void **state) {
-    static const char *const names[] = {"fused multiply-add",
-                                        "sum",
-                                        "product of two numbers",
-                                        "division",
-                                        "square root",
-                                        "exponential",
-                                        "hyperbolic tangent",
-                                        "rounding to f16",
-                                        "reading of f16",
-                                        "reading of integers",
-                                        "quantising of activations",
-                                        "RMS norm",
-                                        "product with F32",
-                                        "product with Q4_K",
-                                        "product with Q8_0",
-                                        "SiLU gate",
-                                        "GELU gate",
-                                        "clamped gate",
-                                        "squared ReLU",
-                                        "GELU",
-                                        "arithmetic of elements",
-                                        "rotation of heads",
-                                        "pages of keys and values",
-                                        "attention",
-                                        "codes of queries"};
+    enum { Q4_K = KT__CHECK_TYPES + KT__TYPE_Q4_K, Q8_0 = KT__CHECK_TYPES + KT__TYPE_Q8_0 };
+    static const struct {
+        const char *name;
+        int check;
+    } all[] = {{"fused multiply-add", KT__CHECK_BASE},
+               {"sum", KT__CHECK_BASE},
+               {"product of two numbers", KT__CHECK_BASE},
+               {"division", KT__CHECK_BASE},
+               {"square root", KT__CHECK_BASE},
+               {"exponential", KT__CHECK_BASE},
+               {"hyperbolic tangent", KT__CHECK_BASE},
+               {"rounding to f16", KT__CHECK_BASE},
+               {"reading of f16", KT__CHECK_BASE},
+               {"reading of integers", KT__CHECK_BASE},
+               {"quantising of activations", KT__CHECK_BASE},
+               {"RMS norm", KT__CHECK_BASE},
+               {"SiLU gate", KT__CHECK_BASE},
+               {"GELU gate", KT__CHECK_BASE},
+               {"clamped gate", KT__CHECK_BASE},
+               {"squared ReLU", KT__CHECK_BASE},
+               {"GELU", KT__CHECK_BASE},
+               {"arithmetic of elements", KT__CHECK_BASE},
+               {"product with Q4_K", Q4_K},
+               {"product with Q8_0", Q8_0},
+               {"rotation of heads", KT__CHECK_FORMS},
+               {"pages of keys and values", KT__CHECK_FORMS + KT__KV_Q4},
+               {"attention", KT__CHECK_FORMS},
+               {"attention", KT__CHECK_FORMS + KT__KV_Q8},
+               {"codes of queries", KT__CHECK_FORMS + KT__KV_Q8}};
     (void)state;
     need_device();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char words[128];
         kt_error err;
-        gpu->faults.wrong = names[i];
-        assert_int_equal(kt__gpu_self_test(gpu, &err), KT_E_UNSUPPORTED);
-        snprintf(words, sizeof words, "its %s differs", names[i]);
-        if (!strstr(err.message, words)) fail_msg("%s: %s", names[i], err.message);
+        gpu->faults.wrong = all[i].name;
+        assert_int_equal(kt__gpu_self_test(gpu, all[i].check, &err), KT_E_UNSUPPORTED);
+        snprintf(words, sizeof words, "its %s differs", all[i].name);
+        if (!strstr(err.message, words)) fail_msg("%s: %s", all[i].name, err.message);
     }
     gpu->faults.wrong = NULL;
 }
 
-/* In integers, as on a device without f64. */
+static bool is_long(void) {
+    const char *how = getenv("KT_TEST_GPU");
+    if (!how) printf("skipped: seconds of compiling; KT_TEST_GPU=all\n");
+    return how;
+}
+
+static void test_every_check(void **state) {
+    kt_error err;
+    (void)state;
+    need_device();
+    if (!is_long()) skip();
+    for (int check = 0; check < KT__CHECKS; check++) {
+        bool is_type = check >= KT__CHECK_TYPES && check < KT__CHECK_FORMS;
+        if (is_type && !kt__gpu_takes((kt__type)(check - KT__CHECK_TYPES))) continue;
+        die_on(kt__gpu_self_test(gpu, check, &err), &err);
+    }
+}
+
+/* In integers, as on a device without f64; last, since it stays so. */
 static void test_fma_in_integers(void **state) {
     kt_error err;
     (void)state;
     need_device();
     gpu->faults.first_fma = KT__FMA_INTEGERS;
-    die_on(kt__gpu_self_test(gpu, &err), &err);
+    die_on(kt__gpu_self_test(gpu, KT__CHECK_BASE, &err), &err);
     assert_string_equal(kt__gpu_fma_name(gpu), "in integers");
+    die_on(kt__gpu_self_test(gpu, KT__CHECK_TYPES + KT__TYPE_Q4_0, &err), &err);
+    if (getenv("KT_TEST_GPU")) test_every_check(state);
     gpu->faults.first_fma = 0;
 }
 
@@ -133,12 +157,12 @@ static void test_byte_dots(void **state) {
     kt_error err;
     (void)state;
     need_device();
-    if (!getenv("KT_TEST_GPU")) {
-        printf("skipped: seconds of compiling; KT_TEST_GPU=all\n");
-        skip();
-    }
+    if (!is_long()) skip();
     die_on(kt__gpu_open(device, NULL, &dots, &other, &err), &err);
     assert_true(other->dots);
+    for (int type = 0; type < KT__TYPE_COUNT; type++)
+        if (kt__gpu_takes((kt__type)type))
+            die_on(kt__gpu_prove_type(other, (kt__type)type, &err), &err);
     assert_non_null(other->pipelines[other->fma][KT__SHADER_mm_tile_dots][0]);
     assert_non_null(other->pipelines[other->fma][KT__SHADER_mm_one_dots][0]);
     kt__gpu_close(other);
@@ -156,10 +180,10 @@ static void test_lost_while_tested(void **state) {
     assert_non_null(strstr(err.message, "MB of memory left"));
 }
 
-/* The second time the file says that it passed. */
+/* The second time the file says what passed. */
 static void test_is_kept(void **state) {
     char path[] = "/tmp/kt_gpu_XXXXXX";
-    const kt__gpu_faults wrong = {.wrong = "sum"};
+    const kt__gpu_faults sum = {.wrong = "sum"}, q4_0 = {.wrong = "product with Q4_0"};
     kt__gpu *other;
     kt_error err;
     char line[640];
@@ -168,15 +192,22 @@ static void test_is_kept(void **state) {
     int fd = mkstemp(path);
     FILE *f = fdopen(fd, "w");
     kt__gpu_name_of_test(gpu, line, sizeof line);
-    fprintf(f, "kentang 0.0.0 of another device\n%s1\n", line);
+    fprintf(f, "kentang 0.0.0 of another device\n%s1: arithmetic\n", line);
     fclose(f);
-    die_on(kt__gpu_open(device, path, &wrong, &other, &err), &err);
+    die_on(kt__gpu_open(device, path, &sum, &other, &err), &err);
     assert_int_equal(other->fma, KT__FMA_F64);
+    other->faults = q4_0;
+    assert_int_equal(kt__gpu_prove_type(other, KT__TYPE_Q4_0, &err), KT_E_UNSUPPORTED);
+    other->faults.wrong = NULL;
+    die_on(kt__gpu_prove_type(other, KT__TYPE_Q4_0, &err), &err);
+    kt__gpu_close(other);
+    die_on(kt__gpu_open(device, path, &q4_0, &other, &err), &err);
+    die_on(kt__gpu_prove_type(other, KT__TYPE_Q4_0, &err), &err);
     kt__gpu_close(other);
     f = fopen(path, "w");
-    fprintf(f, "%s7\n", line); /* no such way */
+    fprintf(f, "%s7: arithmetic\n", line); /* no such way */
     fclose(f);
-    assert_int_equal(kt__gpu_open(device, path, &wrong, &other, &err), KT_E_UNSUPPORTED);
+    assert_int_equal(kt__gpu_open(device, path, &sum, &other, &err), KT_E_UNSUPPORTED);
     unlink(path);
 }
 
@@ -186,6 +217,7 @@ int main(void) {
         cmocka_unit_test(test_missing_properties),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_operations),
+        cmocka_unit_test(test_every_check),
         cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_lost_while_tested),
         cmocka_unit_test(test_is_kept),

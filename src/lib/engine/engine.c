@@ -27,14 +27,25 @@ static kt__sched_params sched_params(const kt_engine *engine, const kt__plan *pl
     };
 }
 
+/* The forms that pages may have. */
+static kt_status prove_forms(const kt_engine *engine, kt_error *err) {
+    const kt__kv_shape *shape = kt__kv_get_shape(engine->kv);
+    for (int f = KT__KV_F16; f < KT__KV_FORMS; f++)
+        if (f == KT__KV_F16 || f == (int)shape->k_form || f == (int)shape->v_form ||
+            kt__kv_presses(engine->kv))
+            KT__STEP(kt__gpu_prove_form(engine->model->device->gpu, (kt__kv_form)f, err));
+    return KT_OK;
+}
+
 /* Where a device does not take it, the processor reads and writes it, and computes these layers. */
 static void share_kv(kt_engine *engine) {
     kt__kv_stretch memory[KT__KV_MEMORY];
     kt__device_layers *d = engine->model->device;
     kt_error err;
-    if (!d) return;
+    if (!d || d->n == 0) return;
     kt__kv_get_memory(engine->kv, memory);
-    kt_status status = kt__gpu_set_create(d->gpu, &engine->gpu_kv, &err);
+    kt_status status = prove_forms(engine, &err);
+    if (status == KT_OK) status = kt__gpu_set_create(d->gpu, &engine->gpu_kv, &err);
     for (int i = 0; status == KT_OK && i < KT__KV_MEMORY; i++)
         if (memory[i].bytes)
             status = kt__gpu_set_share(engine->gpu_kv, memory[i].data, memory[i].bytes, &err);

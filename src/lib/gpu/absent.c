@@ -25,6 +25,16 @@ void kt__gpu_close(kt__gpu *gpu) {
     (void)gpu;
 }
 
+kt_status kt__gpu_prove_type(kt__gpu *gpu, kt__type type, kt_error *err) {
+    (void)gpu, (void)type;
+    return refuse_all(err);
+}
+
+kt_status kt__gpu_prove_form(kt__gpu *gpu, kt__kv_form form, kt_error *err) {
+    (void)gpu, (void)form;
+    return refuse_all(err);
+}
+
 const kt__gpu_info *kt__gpu_get_info(const kt__gpu *gpu) {
     (void)gpu;
     return NULL;

@@ -57,6 +57,7 @@ static VkResult bind_memory(kt__gpu *gpu, kt__gpu_buffer *b, size_t bytes, uint3
 void kt__gpu_buffer_free(kt__gpu *gpu, kt__gpu_buffer *b) {
     gpu->vk.DestroyBuffer(gpu->device, b->buffer, NULL);
     gpu->vk.FreeMemory(gpu->device, b->memory, NULL); /* which unmaps it */
+    if (b->own) atomic_fetch_sub(&gpu->memory_bytes, b->bytes);
     memset(b, 0, sizeof *b);
 }
 
@@ -78,7 +79,8 @@ kt_status kt__gpu_buffer_make(kt__gpu *gpu, size_t bytes, bool mapped, kt__gpu_b
                         gpu->found.info.name, (bytes >> 20) + 1, (int)result);
     }
     out->bytes = bytes;
-    atomic_fetch_add(&gpu->memory_bytes, mapped ? 0 : bytes);
+    out->own = !mapped;
+    if (out->own) atomic_fetch_add(&gpu->memory_bytes, bytes);
     return KT_OK;
 }
 

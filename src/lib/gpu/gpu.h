@@ -41,11 +41,15 @@ typedef struct kt__gpu_faults {
 kt_status kt__gpu_list(kt__gpu_info out[KT__GPUS_MAX], int *n, kt_error *err) KT_CHECKED;
 
 /* name: its number in the list, a part of its name, or NULL: the best of those that are no software.
- * The test runs here, unless `kept` (a file, or NULL) says that this device and driver passed it.
- * KT_E_UNSUPPORTED says which property or operation is wrong. faults: NULL but in tests. */
+ * What every layer needs is tested here, unless `kept` (a file, or NULL) says that this device and driver
+ * passed it. KT_E_UNSUPPORTED says which property or operation is wrong. faults: NULL but in tests. */
 kt_status kt__gpu_open(const char *name, const char *kept, const kt__gpu_faults *faults,
                        kt__gpu **out, kt_error *err) KT_CHECKED;
 void kt__gpu_close(kt__gpu *gpu); /* NULL allowed; after all that was made of it */
+/* Tests products with weights of a type, or pages of a form and attention over them: until then, and where they are
+ * refused, the processor computes them. Any thread; once passed, nothing is done. KT_E_UNSUPPORTED as above. */
+kt_status kt__gpu_prove_type(kt__gpu *gpu, kt__type type, kt_error *err) KT_CHECKED;
+kt_status kt__gpu_prove_form(kt__gpu *gpu, kt__kv_form form, kt_error *err) KT_CHECKED;
 const kt__gpu_info *kt__gpu_get_info(const kt__gpu *gpu);
 /* "the driver's", "in f64", "in integers" */
 const char *kt__gpu_fma_name(const kt__gpu *gpu);

@@ -24,6 +24,7 @@ static const uint8_t *part_of(const kt__kv *kv, int32_t page, int layer, int hea
     }
 }
 
+/* Of a layer's parts with the form that the shape says. */
 static size_t bytes_of(const kt__kv_shape *shape, int layer, part_kind kind) {
     kt__kv_heads heads = kt__kv_heads_of(shape, layer);
     switch (kind) {
@@ -40,10 +41,9 @@ typedef struct place {
     uint32_t apart;
 } place;
 
-/* false: the device does not reach all heads. */
-static bool find_part(const kt__gpu_pass *pass, const kt__kv *kv, int32_t page, int layer,
-                      part_kind kind, place *out) {
-    const kt__kv_shape *shape = kt__kv_get_shape(kv);
+/* shape: with the page's forms. false: the device does not reach all heads. */
+static bool find_part(const kt__gpu_pass *pass, const kt__kv *kv, const kt__kv_shape *shape,
+                      int32_t page, int layer, part_kind kind, place *out) {
     int n_head = kt__kv_heads_of(shape, layer).n;
     const uint8_t *first = part_of(kv, page, layer, 0, kind);
     *out = (place){0, 0};
@@ -80,7 +80,9 @@ static bool put_slots(kt__gpu_pass *pass, const kt__qkv *d, int n_tok, part_kind
             int32_t page = seg->table->pages[pos / KT__PAGE_POS];
             uint32_t *token = words + 4 * (seg->row0 + i);
             if (i == 0 || pos % KT__PAGE_POS == 0)
-                if (!find_part(pass, d->kv, page, d->layer, kind, &part) || !part.at) return false;
+                if (!find_part(pass, d->kv, kt__kv_get_shape(d->kv), page, d->layer, kind, &part) ||
+                    !part.at)
+                    return false;
             put_address(token, part.at);
             token[2] = (uint32_t)(pos % KT__PAGE_POS);
             token[3] = part.apart;
@@ -140,7 +142,8 @@ static bool find_queries(const kt__gpu_pass *pass, const kt__acts *acts, const k
 static bool put_due(kt__gpu_pass *pass, const kt__qkv *d, bool keys, qkv_places *at) {
     uint32_t n = 0;
     part_kind from = keys ? PART_K : PART_V, to = keys ? PART_QUANTISED_K : PART_QUANTISED_V;
-    if (!kt__kv_is_quantised(kt__kv_get_shape(d->kv))) return true;
+    const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
+    if (!kt__kv_is_quantised(shape)) return true;
     for (int s = 0; s < d->n_seg; s++) {
         const kt__kv_table *table = d->segs[s].table;
         if (d->segs[s].n_tok) n += (uint32_t)(table->quantise_to - table->quantise_from);
@@ -154,8 +157,8 @@ static bool put_due(kt__gpu_pass *pass, const kt__qkv *d, bool keys, qkv_places 
             place a, b;
             uint32_t *page = words + 8 * n;
             if (!kt__kv_is_due(d->kv, table, i, d->layer)) continue;
-            if (!find_part(pass, d->kv, table->pages[i], d->layer, from, &a) || !a.at ||
-                !find_part(pass, d->kv, table->pages[i], d->layer, to, &b) || !b.at)
+            if (!find_part(pass, d->kv, shape, table->pages[i], d->layer, from, &a) || !a.at ||
+                !find_part(pass, d->kv, shape, table->pages[i], d->layer, to, &b) || !b.at)
                 return false;
             put_address(page, a.at);
             put_address(page + 2, b.at);
@@ -209,7 +212,7 @@ static void put_codes(kt__gpu_pass *pass, const kt__qkv *d, int n_tok, const qkv
     const kt__gpu_args args = {
         .at = {at->q_out, at->q_codes},
         .n = {(uint32_t)d->head_dim_k, (uint32_t)kt__query_code_bytes(d->head_dim_k)}};
-    if (at->q_codes)
+    if (at->q_codes && kt__kv_has_quantised(d->kv))
         kt__gpu_tape_put(&pass->tape, KT__SHADER_code, 0, &args, (uint32_t)(n_tok * d->n_head), 1,
                          1);
 }
@@ -227,10 +230,22 @@ static void put_pages(kt__gpu_pass *pass, const kt__qkv *d, bool keys, const qkv
                          at->n_due, 1);
 }
 
+/* Whether all forms that pages may have passed the test. */
+static bool forms_passed(const kt__gpu_pass *pass, const kt__kv *kv) {
+    const kt__kv_shape *shape = kt__kv_get_shape(kv);
+    for (int f = KT__KV_F16; f < KT__KV_FORMS && !pass->tests; f++) {
+        bool may = f == KT__KV_F16 || f == (int)shape->k_form || f == (int)shape->v_form ||
+                   kt__kv_presses(kv);
+        if (may && !kt__gpu_passed(pass->tape.gpu, KT__CHECK_FORMS + f)) return false;
+    }
+    return true;
+}
+
 bool kt__gpu_qkv(kt__gpu_pass *pass, const kt__acts *acts, const kt__qkv *d) {
     qkv_places at;
     size_t n_cs = (size_t)acts->n_tok * (size_t)d->n_rot;
     memset(&at, 0, sizeof at);
+    if (!forms_passed(pass, d->kv)) return false;
     kt__gpu_tape_ready(&pass->tape);
     if (d->head_dim_k > HEAD_DIM_MAX || d->head_dim_v > HEAD_DIM_MAX ||
         acts->n_tok * d->n_head > 65535 ||
@@ -269,19 +284,57 @@ static void pages_seen(const kt__attention *d, const kt__seg *seg, int64_t *from
     *to = (end + KT__PAGE_POS - 1) / KT__PAGE_POS;
 }
 
-enum { PAGE_WORDS = 3 * PARTS, TOKEN_WORDS = 4 };
+enum { PAGE_WORDS = 3 * PARTS + 1, TOKEN_WORDS = 4 };
 
-/* The addresses of a page's parts, then how far their heads are apart. */
-static bool put_page(const kt__gpu_pass *pass, const kt__attention *d, int32_t page,
-                     uint32_t *words) {
-    bool quantised = kt__kv_is_quantised(kt__kv_get_shape(d->kv));
+/* What the pages of a split are read as: in a store that presses, the first n of them in other forms. */
+typedef struct split_forms {
+    kt__kv_shape shape; /* with these */
+    kt__kv_pressed pressed;
+} split_forms;
+
+static void find_forms(const kt__attention *d, const kt__seg *seg, int64_t page, split_forms *out) {
+    out->pressed = kt__kv_pressed_of(d->kv, seg->table, page / KT__SPLIT_PAGES, d->layer);
+    out->shape = *kt__kv_get_shape(d->kv);
+    if (out->pressed.n == 0) return;
+    out->shape.k_form = out->pressed.k_form;
+    out->shape.v_form = out->pressed.v_form;
+}
+
+/* Whether a page has parts of that kind: those that are written, and those in the store's or the pressed pages' form. */
+static bool has_part(const kt__attention *d, const split_forms *forms, bool pressed,
+                     part_kind kind) {
+    if (pressed) {
+        bool f16_keys = forms->pressed.k_form == KT__KV_F16;
+        return kind == PART_QUANTISED_V || kind == (f16_keys ? PART_K : PART_QUANTISED_K);
+    }
+    return kind < PART_QUANTISED_K || kt__kv_is_quantised(kt__kv_get_shape(d->kv));
+}
+
+/* The addresses of a sequence's index-th page's parts, how far their heads are apart, and how many pages of the
+ * split are pressed, with their forms. */
+static bool put_page(const kt__gpu_pass *pass, const kt__attention *d, const kt__seg *seg,
+                     int64_t index, const split_forms *forms, uint32_t *words) {
+    bool pressed = index % KT__SPLIT_PAGES < forms->pressed.n;
     for (int kind = 0; kind < PARTS; kind++) {
         place part = {0, 0};
-        if ((kind < PART_QUANTISED_K || quantised) &&
-            !find_part(pass, d->kv, page, d->layer, (part_kind)kind, &part))
+        if (has_part(d, forms, pressed, (part_kind)kind) &&
+            !find_part(pass, d->kv, pressed ? &forms->shape : kt__kv_get_shape(d->kv),
+                       seg->table->pages[index], d->layer, (part_kind)kind, &part))
             return false;
         put_address(words + 2 * kind, part.at);
         words[2 * PARTS + kind] = part.apart;
+    }
+    words[3 * PARTS] = (uint32_t)forms->pressed.n | (uint32_t)forms->pressed.k_form << 8 |
+                       (uint32_t)forms->pressed.v_form << 10;
+    return true;
+}
+
+static bool put_sequence(const kt__gpu_pass *pass, const kt__attention *d, const kt__seg *seg,
+                         int64_t from, int64_t to, uint32_t *pages) {
+    split_forms forms;
+    for (int64_t i = from; i < to; i++) {
+        if (i == from || i % KT__SPLIT_PAGES == 0) find_forms(d, seg, i, &forms);
+        if (!put_page(pass, d, seg, i, &forms, pages + (i - from) * PAGE_WORDS)) return false;
     }
     return true;
 }
@@ -323,9 +376,8 @@ static bool put_tables(kt__gpu_pass *pass, const kt__attention *d, attention_pla
         if (seg->n_tok == 0) continue;
         pages_seen(d, seg, &from, &to);
         put_tokens(d, seg, (uint32_t)at_page - (uint32_t)from, tokens);
-        for (int64_t i = from; i < to; i++, at_page++)
-            if (!put_page(pass, d, seg->table->pages[i], pages + at_page * PAGE_WORDS))
-                return false;
+        if (!put_sequence(pass, d, seg, from, to, pages + at_page * PAGE_WORDS)) return false;
+        at_page += (size_t)(to - from);
     }
     return true;
 }
@@ -349,15 +401,15 @@ static void put_chunk(kt__gpu_pass *pass, const kt__attention *d, const attentio
     const kt__gpu_args merge = {.at = {pass->parts.address, at->tokens, at->sinks, at->out},
                                 .n = {(uint32_t)d->n_head, (uint32_t)d->head_dim_v, tok0,
                                       (uint32_t)at->split0, n_split, at->sinks != 0}};
-    kt__gpu_tape_put(&pass->tape, KT__SHADER_attention,
-                     kt__kv_is_quantised(kt__kv_get_shape(d->kv)), &parts, (uint32_t)d->n_head,
-                     n_tok, n_split);
+    kt__gpu_tape_put(&pass->tape, KT__SHADER_attention, kt__kv_has_quantised(d->kv), &parts,
+                     (uint32_t)d->n_head, n_tok, n_split);
     kt__gpu_tape_put(&pass->tape, KT__SHADER_merge, 0, &merge, (uint32_t)d->n_head, n_tok, 1);
 }
 
 bool kt__gpu_attention(kt__gpu_pass *pass, const kt__attention *d) {
     attention_places at = {0};
     size_t rows = (size_t)d->n_tok * (size_t)d->n_head;
+    if (!forms_passed(pass, d->kv)) return false;
     kt__gpu_tape_ready(&pass->tape);
     if (!kt__gpu_find(pass, d->q, rows * (size_t)d->head_dim_k * sizeof(float), &at.q) ||
         !kt__gpu_find(pass, d->q_codes, rows * kt__query_code_bytes(d->head_dim_k), &at.q_codes) ||

@@ -117,7 +117,10 @@ static VkPipeline make_pipeline(kt__gpu *gpu, kt__gpu_shader shader, int kind) {
 
 VkPipeline kt__gpu_pipeline(kt__gpu *gpu, kt__gpu_shader shader, int kind) {
     VkPipeline *at = &gpu->pipelines[gpu->fma][shader][kind];
+    pthread_mutex_lock(&gpu->pipeline_lock);
     if (!*at) *at = make_pipeline(gpu, shader, kind);
-    if (!*at) atomic_store(&gpu->lost, true);
-    return *at;
+    VkPipeline out = *at;
+    pthread_mutex_unlock(&gpu->pipeline_lock);
+    if (!out) atomic_store(&gpu->lost, true);
+    return out;
 }

@@ -131,17 +131,36 @@ void kt__gpu_name_of_test(const kt__gpu *gpu, char *out, size_t size) {
              gpu->found.info.driver);
 }
 
-static bool passed_before(kt__gpu *gpu, const char *kept) {
-    char line[640], wanted[640];
+/* "arithmetic", "Q4_K", "keys and values in q8_0" */
+static void name_check(int check, char *out, size_t size) {
+    static const char *const forms[KT__KV_FORMS] = {"f16", "q8_0", "q4_0"};
+    if (check == KT__CHECK_BASE)
+        snprintf(out, size, "arithmetic");
+    else if (check < KT__CHECK_FORMS)
+        snprintf(out, size, "%s", kt__type_get((kt__type)(check - KT__CHECK_TYPES))->name);
+    else
+        snprintf(out, size, "keys and values in %s", forms[check - KT__CHECK_FORMS]);
+}
+
+/* Of the arithmetic it is the fma, too, that is kept. */
+static bool passed_before(kt__gpu *gpu, int check) {
+    char line[640], wanted[640], rest[80], name[64];
     bool same = false;
-    FILE *f = kept ? fopen(kept, "r") : NULL;
+    FILE *f = gpu->kept ? fopen(gpu->kept, "r") : NULL;
     if (!f) return false;
     kt__gpu_name_of_test(gpu, wanted, sizeof wanted);
+    name_check(check, name, sizeof name);
+    snprintf(rest, sizeof rest, ": %s\n", name);
     while (fgets(line, sizeof line, f)) {
         size_t n = strlen(wanted);
         if (strncmp(line, wanted, n) != 0) continue;
         int fma = line[n] - '0';
-        same = fma >= 0 && fma < KT__FMAS && line[n + 1] == '\n';
+        bool known = fma >= 0 && fma < KT__FMAS && strcmp(line + n + 1, rest) == 0;
+        if (check != KT__CHECK_BASE) {
+            same |= known && fma == (int)gpu->fma;
+            continue;
+        }
+        same = known;
         if (same) gpu->fma = (kt__gpu_fma)fma;
     }
     fclose(f);
@@ -149,20 +168,39 @@ static bool passed_before(kt__gpu *gpu, const char *kept) {
 }
 
 /* A result that cannot be kept is found again next time. */
-static void keep_result(const kt__gpu *gpu, const char *kept) {
-    char line[640];
-    FILE *f = kept ? fopen(kept, "a") : NULL;
+static void keep_result(const kt__gpu *gpu, int check) {
+    char line[640], name[64];
+    FILE *f = gpu->kept ? fopen(gpu->kept, "a") : NULL;
     if (!f) return;
     kt__gpu_name_of_test(gpu, line, sizeof line);
-    fprintf(f, "%s%d\n", line, (int)gpu->fma);
+    name_check(check, name, sizeof name);
+    fprintf(f, "%s%d: %s\n", line, (int)gpu->fma, name);
     fclose(f);
 }
 
-static kt_status test_once(kt__gpu *gpu, const char *kept, kt_error *err) {
-    if (gpu->faults.untested || passed_before(gpu, kept)) return KT_OK;
-    KT__STEP(kt__gpu_self_test(gpu, err));
-    keep_result(gpu, kept);
+static kt_status test_once(kt__gpu *gpu, int check, kt_error *err) {
+    if (gpu->faults.untested || passed_before(gpu, check)) return KT_OK;
+    KT__STEP(kt__gpu_self_test(gpu, check, err));
+    keep_result(gpu, check);
     return KT_OK;
+}
+
+static kt_status prove_check(kt__gpu *gpu, int check, kt_error *err) {
+    kt_status status = KT_OK;
+    if (kt__gpu_passed(gpu, check)) return KT_OK;
+    pthread_mutex_lock(&gpu->test_lock);
+    if (!kt__gpu_passed(gpu, check)) status = test_once(gpu, check, err);
+    if (status == KT_OK) atomic_store(&gpu->passed[check], true);
+    pthread_mutex_unlock(&gpu->test_lock);
+    return status;
+}
+
+kt_status kt__gpu_prove_type(kt__gpu *gpu, kt__type type, kt_error *err) {
+    return prove_check(gpu, KT__CHECK_TYPES + (int)type, err);
+}
+
+kt_status kt__gpu_prove_form(kt__gpu *gpu, kt__kv_form form, kt_error *err) {
+    return prove_check(gpu, KT__CHECK_FORMS + (int)form, err);
 }
 
 /* The device of that name, or the best. */
@@ -180,13 +218,14 @@ out:
 }
 
 static kt_status open_device(kt__gpu *gpu, const char *name, const char *kept, kt_error *err) {
+    gpu->kept = kept ? kt__strdup(kept) : NULL; /* without it, tests are repeated */
     KT__STEP(kt__vk_open(&gpu->vk, err));
     KT__STEP(find_device(gpu, name && *name ? name : NULL, err));
     VkResult result = make_device(gpu);
     if (result != VK_SUCCESS)
         return kt__fail(err, KT_E_UNSUPPORTED, "%.100s cannot be opened (%d)", gpu->found.info.name,
                         (int)result);
-    return test_once(gpu, kept, err);
+    return prove_check(gpu, KT__CHECK_BASE, err);
 }
 
 kt_status kt__gpu_open(const char *name, const char *kept, const kt__gpu_faults *faults,
@@ -195,6 +234,8 @@ kt_status kt__gpu_open(const char *name, const char *kept, const kt__gpu_faults 
     kt__gpu *gpu = kt__calloc(1, sizeof *gpu);
     if (!gpu) return kt__fail_nomem(err, "a device", sizeof *gpu);
     pthread_mutex_init(&gpu->queue_lock, NULL);
+    pthread_mutex_init(&gpu->pipeline_lock, NULL);
+    pthread_mutex_init(&gpu->test_lock, NULL);
     if (faults) gpu->faults = *faults;
     kt_status status = open_device(gpu, name, kept, err);
     if (status == KT_OK)
@@ -218,6 +259,9 @@ void kt__gpu_close(kt__gpu *gpu) {
     }
     kt__vk_close(vk);
     pthread_mutex_destroy(&gpu->queue_lock);
+    pthread_mutex_destroy(&gpu->pipeline_lock);
+    pthread_mutex_destroy(&gpu->test_lock);
+    kt__free(gpu->kept);
     kt__free(gpu);
 }
 

@@ -67,6 +67,8 @@ bool kt__gpu_takes(kt__type type) {
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at) {
     size_t bytes = (size_t)w->n_row * w->row_bytes;
     *at = 0;
+    if (!pass->tests && !kt__gpu_passed(pass->tape.gpu, KT__CHECK_TYPES + (int)w->type))
+        return false;
     if (!kt__gpu_takes(w->type) || bytes > UINT32_MAX - 4096 || w->n_row > GROUPS_MAX * ROWS_LEAST)
         return false;
     *at = kt__gpu_at(pass, w->data, bytes);

@@ -14,6 +14,7 @@ struct kt__gpu_pass {
     const kt__gpu_set *sets[KT__GPU_SETS];
     int n_set;
     bool split; /* other processes have parts: nothing runs here */
+    bool tests; /* of the test, which records what has not passed */
     /* rows of the largest operand each, and parts of attention */
     kt__gpu_buffer rows[2], parts;
 };

@@ -130,6 +130,14 @@ typedef struct kt__gpu_module {
 } kt__gpu_module;
 const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader);
 
+/* What is tested, and kept, apart: what every layer needs, products with each type, pages of each form. */
+enum {
+    KT__CHECK_BASE,
+    KT__CHECK_TYPES,
+    KT__CHECK_FORMS = KT__CHECK_TYPES + KT__TYPE_COUNT,
+    KT__CHECKS = KT__CHECK_FORMS + KT__KV_FORMS
+};
+
 struct kt__gpu {
     kt__vk vk;
     kt__vk_found found;
@@ -140,12 +148,19 @@ struct kt__gpu {
     VkPipelineLayout layout;
     VkPipeline pipelines[KT__FMAS][KT__SHADERS][KT__SHADER_KINDS]; /* made when first used */
     kt__gpu_fma fma;
-    bool dots;                  /* products are of four bytes at once */
-    pthread_mutex_t queue_lock; /* weights are copied while other models compute */
+    bool dots; /* products are of four bytes at once */
+    atomic_bool passed[KT__CHECKS];
+    char *kept; /* a file of them, or NULL */
+    /* models are opened, which copies weights and tests, while others compute */
+    pthread_mutex_t queue_lock, pipeline_lock, test_lock;
     atomic_bool lost;
     atomic_int_fast64_t wait_us;
     atomic_uint_fast64_t n_submits, memory_bytes;
 };
+
+static inline bool kt__gpu_passed(const kt__gpu *gpu, int check) {
+    return atomic_load_explicit(&gpu->passed[check], memory_order_acquire);
+}
 
 static inline bool kt__gpu_lost(const kt__gpu *gpu) {
     return atomic_load_explicit(&gpu->lost, memory_order_relaxed);
@@ -162,6 +177,7 @@ typedef struct kt__gpu_buffer {
     uint64_t address;
     size_t bytes;
     void *mapped; /* NULL: the processor does not see it */
+    bool own;     /* the device's memory, which counts as used */
 } kt__gpu_buffer;
 
 /* mapped: memory that the processor sees. KT_E_NOMEM. */
@@ -213,11 +229,12 @@ static inline atomic_uint *kt__gpu_tape_bad(const kt__gpu_tape *tape) {
 
 /* ---- the test ---- */
 
-/* The line that is kept of a passed test: of this device, driver and build; a digit follows, the fma. */
+/* The line that is kept of a passed test: of this device, driver and build; a digit follows, the fma, and what
+ * was tested. */
 void kt__gpu_name_of_test(const kt__gpu *gpu, char *out, size_t size);
 
-/* Chooses the fma, then compares every operation with the reference tier's. KT_E_UNSUPPORTED names
- * what differs. */
-kt_status kt__gpu_self_test(kt__gpu *gpu, kt_error *err) KT_CHECKED;
+/* Compares the operations of a check with the reference tier's; KT__CHECK_BASE chooses the fma, and comes first.
+ * KT_E_UNSUPPORTED names what differs. */
+kt_status kt__gpu_self_test(kt__gpu *gpu, int check, kt_error *err) KT_CHECKED;
 
 #endif

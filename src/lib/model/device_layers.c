@@ -20,6 +20,15 @@ static void matrices_of(const kt__layer *layer, const kt__weight *out[MATRICES])
     out[6] = &layer->down;
 }
 
+static bool prove_type(kt__device_layers *d, kt__type type) {
+    kt_error why;
+    if (d->refused >> type & 1) return false;
+    if (kt__gpu_prove_type(d->gpu, type, &why) == KT_OK) return true;
+    d->refused |= (uint64_t)1 << type;
+    kt__log_line(d->log, KT_LOG_WARN, "%s", why.message);
+    return false;
+}
+
 static bool is_fit(const kt__net *net, int i) {
     const kt__layer *layer = &net->layers[i];
     const kt__weight *all[MATRICES];
@@ -30,6 +39,15 @@ static bool is_fit(const kt__net *net, int i) {
     for (int m = 0; m < MATRICES; m++)
         if (all[m]->data && !kt__gpu_takes(all[m]->type)) return false;
     return true;
+}
+
+/* Whether the device multiplies with all types of the layer; where not, the log has said why, once for a type. */
+static bool is_proved(kt__device_layers *d, const kt__net *net, int i) {
+    const kt__weight *all[MATRICES];
+    bool proved = true;
+    matrices_of(&net->layers[i], all);
+    for (int m = 0; m < MATRICES; m++) proved &= !all[m]->data || prove_type(d, all[m]->type);
+    return proved;
 }
 
 static kt_status place_matrix(kt__gpu_set *set, const kt__weight *w, kt_error *err) {
@@ -57,7 +75,8 @@ static kt_status place_layer(kt__gpu_set *set, const kt__net *net, int i, kt_err
 }
 
 static kt_status place_head(kt__device_layers *d, const kt__net *net, kt_error *err) {
-    if (!net->head.data || !kt__gpu_takes(net->head.type)) return KT_OK;
+    if (!net->head.data || !kt__gpu_takes(net->head.type) || !prove_type(d, net->head.type))
+        return KT_OK;
     KT__STEP(place_matrix(d->weights, &net->head, err));
     if (net->head_bias)
         KT__STEP(kt__gpu_set_copy(d->weights, net->head_bias,
@@ -76,7 +95,7 @@ static kt_status place_layers(kt__device_layers *d, const kt__net *net, bool hea
     int n = net->hp.n_layer;
     kt_status status = head ? place_head(d, net, &full) : KT_OK;
     for (int i = n - 1; status == KT_OK && i >= n - d->n_asked; i--) {
-        if (!is_fit(net, i)) {
+        if (!is_fit(net, i) || !is_proved(d, net, i)) {
             d->n_unfit++;
             continue;
         }

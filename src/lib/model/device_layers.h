@@ -17,6 +17,7 @@ typedef struct kt__device_layers {
     bool *has;               /* [n_layer] the device computes it */
     bool head;               /* and the head's product */
     int n, n_asked, n_unfit; /* it computes, were asked for, are of a kind that it does not take */
+    uint64_t refused;        /* types of weights with which it multiplies wrongly */
     kt__logger *log;
     int64_t before_us;    /* that somebody had waited for the device when this was placed */
     atomic_bool reported; /* that it was lost */

@@ -602,8 +602,7 @@ static kt_status check_generates(const kt_model *model, kt_error *err) {
 
 static kt_status check_pressure(const kt_model *model, const kt_engine_params *given,
                                 kt_error *err) {
-    const char *why = model->device                        ? "a graphics processor computes"
-                      : kt__ctx_split(model->ctx)          ? "several processes compute"
+    const char *why = kt__ctx_split(model->ctx)            ? "several processes compute"
                       : model->params.plain_attention      ? "-fa off computes"
                       : given->kv_keys || given->kv_values ? "are not in f16"
                                                            : NULL;

@@ -3,6 +3,33 @@
 #include <stdio.h>
 #include <string.h>
 
+typedef struct names {
+    char text[256];
+} names;
+
+static void add_name(names *to, const char *name) {
+    size_t n = strlen(to->text);
+    snprintf(to->text + n, sizeof to->text - n, "%s%s", n ? " " : "", name);
+}
+
+/* What is exact by the driver's word, and what by the test. */
+static void test_all(kt__gpu *gpu, const kt__gpu_info *info, char *out, size_t size) {
+    names types = {""}, forms = {""}, wrong = {""};
+    kt_error err;
+    for (int t = 0; t < KT__TYPE_COUNT; t++)
+        if (kt__gpu_takes((kt__type)t))
+            add_name(kt__gpu_prove_type(gpu, (kt__type)t, &err) == KT_OK ? &types : &wrong,
+                     kt__type_get((kt__type)t)->name);
+    for (int f = KT__KV_F16; f < KT__KV_FORMS; f++)
+        add_name(kt__gpu_prove_form(gpu, (kt__kv_form)f, &err) == KT_OK ? &forms : &wrong,
+                 kt_kv_type_name((kt_kv_type)f));
+    snprintf(out, size,
+             "exact by the driver's word: rounding, signs of zeros%s; by its test: arithmetic (fma "
+             "%s), products with %s, keys and values in %s%s%s",
+             info->by_word ? ", subnormal numbers" : "", kt__gpu_fma_name(gpu), types.text,
+             forms.text, wrong.text[0] ? "; left to the processor: " : "", wrong.text);
+}
+
 /* By number: two devices may have one name. */
 static void test_device(int number, kt__devices *d) {
     char name[16];
@@ -14,9 +41,7 @@ static void test_device(int number, kt__devices *d) {
         d->usable[number] = false;
         return;
     }
-    snprintf(d->exact[number], sizeof d->exact[number], "exact by %s, fma %s",
-             d->info[number].by_word ? "the driver's word and its test" : "its test",
-             kt__gpu_fma_name(gpu));
+    test_all(gpu, &d->info[number], d->exact[number], sizeof d->exact[number]);
     kt__gpu_close(gpu);
 }
 

@@ -10,7 +10,7 @@
 
 typedef struct kt__devices {
     kt__gpu_info info[KT__GPUS_MAX];
-    char exact[KT__GPUS_MAX][512]; /* "exact by its test, fma in f64", or why it is not used */
+    char exact[KT__GPUS_MAX][1024]; /* by what, or why it is not used */
     bool usable[KT__GPUS_MAX];
     int n;
     char none[512]; /* why there are none; "": there are */

@@ -2,8 +2,9 @@
  *
  * KIND: 0 all pages are read in f16, 1 some are quantised. at: queries, for each token (first and
  * end of what it sees, its sequence's pages from the first on, the end of its quantised pages), for
- * each page the addresses of head 0's keys and values in f16 and quantised and how far the heads of
- * each lie apart, results (m, l, o),
+ * each page the addresses of head 0's keys and values in f16 and quantised, how far the heads of each lie
+ * apart, and how many of its split's first pages are pressed (256 * their keys' form, 1024 * their values'),
+ * results (m, l, o),
  * codes of queries. n: tokens, heads, of a group, numbers of a key and of a value, bits of the cap,
  * the first token and split here, forms (keys',
  * 4 * values', 16: page 0 stays f16), splits. */
@@ -17,10 +18,12 @@ shared int code[256];
 shared float group_scale[8];
 shared float lanes[16];
 
+const uint PAGE_WORDS = 13u;
+
 /* kind: 0 keys, 1 values, 2 and 3 the same quantised */
 Words page_at(uint index, uint kind, uint kv_head) {
     Words table = Words(pc.at[2]);
-    uint at = index * 12u, apart = table.v[at + 8u + kind];
+    uint at = index * PAGE_WORDS, apart = table.v[at + 8u + kind];
     return Words(moved(uvec2(table.v[at + 2u * kind], table.v[at + 2u * kind + 1u]), kv_head * apart));
 }
 
@@ -62,12 +65,20 @@ float quantised_score(Words page, uint form, uint codes_at, uint slot, uint hd) 
     return mul(float(sum), mul(q_scale, k_scale));
 }
 
-int value_code(Words page, uint form, uint slot, uint hd, uint d) {
-    if (form == 2u) {
-        uint b = byte_at(page, 32u + (slot % 8u / 4u * hd + d) * 4u + slot % 4u);
-        return int(slot >= 8u ? b >> 4 : b & 15u) - 8;
+/* The products of a page's codes with the weights of its positions, for number d of hv. */
+int page_products(Words page, uint form, uint first, uint hv, uint d) {
+    int sum = 0;
+    for (uint quad = 0u; quad < 4u; quad++) {
+        uint w = form == 2u ? page.v[8u + (quad & 1u) * hv + d] >> (quad >= 2u ? 4u : 0u)
+                            : page.v[16u + quad * hv + d];
+        for (uint i = 0u; i < 4u; i++) {
+            int by = int(8u * i);
+            int x = form == 2u ? bitfieldExtract(int(w & 0x0f0f0f0fu), by, 8) - 8
+                               : bitfieldExtract(int(w), by, 8);
+            sum += code[first + 4u * quad + i] * x;
+        }
     }
-    return bitfieldExtract(int(byte_at(page, 64u + (slot / 4u * hd + d) * 4u + slot % 4u)), 0, 8);
+    return sum;
 }
 
 /* The weights of 32 positions as codes. */
@@ -100,6 +111,13 @@ void main() {
     int q_end = KIND == 0 ? 0 : clamp(int(token.v[4u * t + 3u]) - int(split * 16u), 0, 16);
     int q_from = (forms() & 16u) != 0u && split == 0u ? 1 : 0;
     uint k_form = forms() & 3u, v_form = forms() >> 2 & 3u;
+    uint pressed = KIND == 0 ? 0u : Words(pc.at[2]).v[(pages + uint(lo) / 16u) * PAGE_WORDS + 12u];
+    if (pressed != 0u) {
+        q_from = 0;
+        q_end = int(pressed & 255u);
+        k_form = pressed >> 8 & 3u;
+        v_form = pressed >> 10 & 3u;
+    }
     float cap = uintBitsToFloat(pc.n[5]);
     float top = uintBitsToFloat(0xff800000u);
     for (int slot = lo + int(me); slot < hi; slot += 64) {
@@ -151,23 +169,20 @@ void main() {
         result.v[at] = m;
         result.v[at + 1u] = tree_sum(lanes);
     }
+    int first = lo / 16, end = (hi + 15) / 16;
     for (uint d = me; d < hv; d += 64u) {
         float o = opaque_zero();
-        for (uint g = 0u; values_too && g < 8u; g++) {
+        for (int g = 0; values_too && g < 8; g++) {
             int sum = 0;
-            for (uint i = 0u; i < 32u; i++) {
-                uint slot = 32u * g + i;
-                if (code[slot] == 0) continue;
-                Words page = page_at(pages + slot / 16u, 3u, kv_head);
-                sum += code[slot] * value_code(page, v_form, slot % 16u, hv, d);
-            }
+            for (int page = max(max(2 * g, q_from), first); page < min(min(2 * g + 2, q_end), end); page++)
+                sum += page_products(page_at(pages + uint(page), 3u, kv_head), v_form, 16u * uint(page), hv, d);
             o = fma_exact(group_scale[g], float(sum), o);
         }
-        for (int slot = lo; slot < hi; slot++) {
-            int page = slot / 16;
+        for (int page = first; page < end; page++) {
             if (values_too && page >= q_from && page < q_end) continue;
             Words v = page_at(pages + uint(page), 1u, kv_head);
-            o = fma_exact(p[slot], from_f16(half_at(v, 2u * (uint(slot % 16) * hv + d))), o);
+            for (int slot = max(lo, 16 * page); slot < min(hi, 16 * page + 16); slot++)
+                o = fma_exact(p[slot], from_f16(half_at(v, 2u * (uint(slot % 16) * hv + d))), o);
         }
         result.v[at + 2u + d] = o;
     }
