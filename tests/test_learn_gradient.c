@@ -126,7 +126,8 @@ static void open_world(world *w, const fixture_spec *s, kt__learn_where where, u
     kt__cpu_detect(&cpu);
     assert_int_equal(kt__kernels_select(&cpu, "ref", &w->kernels, why, sizeof why, &err), KT_OK);
     assert_int_equal(kt__pool_create(2, &w->pool, &err), KT_OK);
-    kt__pass_params params = {N_TOK, LEN_B, RANK, bytes_max, NULL, NULL};
+    kt__pass_params params = {
+        .n_tok_max = N_TOK, .len_max = LEN_B, .rank_max = RANK, .bytes_max = bytes_max};
     assert_int_equal(kt__pass_create(w->net, w->pool, w->kernels, &params, &w->pass, &err), KT_OK);
     assert_int_equal(kt__losses_create(w->net, kt__pass_panels(w->pass), 16, &w->losses, &err),
                      KT_OK);
@@ -349,7 +350,8 @@ static void test_gradients_have_one_answer(void **state) {
         open_world(&w, &specs[5], KT__LEARN_ALL, i == 1 ? 0 : UINT64_MAX);
         kt__cpu_detect(&cpu);
         if (i == 2) {
-            kt__pass_params params = {N_TOK, LEN_B, RANK, UINT64_MAX, NULL, NULL};
+            kt__pass_params params = {
+                .n_tok_max = N_TOK, .len_max = LEN_B, .rank_max = RANK, .bytes_keep = UINT64_MAX};
             kt__losses_destroy(w.losses);
             kt__pass_destroy(w.pass);
             kt__pool_destroy(w.pool);
@@ -371,6 +373,26 @@ static void test_gradients_have_one_answer(void **state) {
             assert_memory_equal(first, grads, bytes);
             free(grads);
         }
+        close_world(&w);
+    }
+    free(first);
+}
+
+/* The same bytes however many layers' activations there is room for. */
+static void test_gradients_with_any_memory(void **state) {
+    (void)state;
+    world w;
+    float *first = NULL;
+    for (uint64_t bytes = 0; bytes <= 1200000; bytes += 40000) {
+        open_world(&w, &specs[11], KT__LEARN_ALL, bytes);
+        choose_rows(&w);
+        float *grads = calloc(w.factors->n_value, sizeof *grads);
+        (void)library_loss(&w, grads);
+        if (first) assert_memory_equal(first, grads, w.factors->n_value * sizeof *grads);
+        if (first)
+            free(grads);
+        else
+            first = grads;
         close_world(&w);
     }
     free(first);
@@ -457,15 +479,16 @@ static void test_other_layers_are_refused(void **state) {
 
 int main(void) {
     enum { N_SPECS = sizeof specs / sizeof *specs };
-    struct CMUnitTest tests[N_SPECS + 4] = {
+    struct CMUnitTest tests[N_SPECS + 6] = {
         cmocka_unit_test(test_gradients_with_little_memory),
         cmocka_unit_test(test_gradients_of_a_shared_beginning),
         cmocka_unit_test(test_gradients_have_one_answer),
+        cmocka_unit_test(test_gradients_with_any_memory),
         cmocka_unit_test(test_factors_file),
         cmocka_unit_test(test_other_layers_are_refused),
     };
     for (int i = 0; i < N_SPECS; i++)
-        tests[i + 4] = (struct CMUnitTest){.name = specs[i].arch,
+        tests[i + 6] = (struct CMUnitTest){.name = specs[i].arch,
                                            .test_func = test_gradients_of_all_layers,
                                            .initial_state = (void *)(uintptr_t)&specs[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);

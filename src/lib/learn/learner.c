@@ -44,6 +44,7 @@ static kt__pass_params choose_size(const kt__learn_on *on, const kt__sample *sam
                          .len_max = longest + KT__WRITTEN_MAX,
                          .rank_max = s->rank,
                          .bytes_max = s->bytes_max ? s->bytes_max : bytes_by_default,
+                         .bytes_keep = s->bytes_keep,
                          .go_on = s->go_on,
                          .go_on_user = s->go_on_user};
     while (p.n_tok_max / 2 > p.len_max && kt__pass_bytes(on->net, on->kernels, &p) > p.bytes_max)

@@ -11,18 +11,19 @@
 
 /* What the way back through a layer needs; rows kt__pad of their width apart. */
 typedef struct layer_acts {
-    float *h1;        /* [n][d] normed x */
-    float *q0, *k0;   /* [n][heads * dim] before their norms */
-    float *q, *k, *v; /* normed, rotated */
-    float *mix;       /* [n][n_head * head_dim_v] */
-    float *o;         /* [n][d] attention's output before the post-norm */
-    float *x2;        /* [n][d] the stream between attention and feed-forward */
-    float *h2;        /* [n][d] */
-    float *g, *u, *a; /* [n][d_ff] */
-    float *d;         /* [n][d] the feed-forward's output before the post-norm */
+    /* made by products with matrices, or read by a post-norm: of a layer that is kept its own */
+    float *q0, *k0; /* [n][heads * dim] before their norms */
+    float *v;       /* [n][n_head_kv * head_dim_v] */
+    float *mix;     /* [n][n_head * head_dim_v] */
+    float *o;       /* [n][d] attention's output before the post-norm */
+    float *x2;      /* [n][d] the stream between attention and feed-forward */
+    float *g, *u;   /* [n][d_ff] */
+    float *d;       /* [n][d] the feed-forward's output before the post-norm */
+    /* made of these in little time, and the same room for all layers */
+    float *h1, *h2; /* [n][d] normed x, x2 */
+    float *q, *k;   /* normed, rotated */
+    float *a;       /* [n][d_ff] */
 } layer_acts;
-
-enum { LAYER_ARRAYS = 14 };
 
 struct kt__pass {
     const kt__net *net;
@@ -36,8 +37,8 @@ struct kt__pass {
     void *memory;
     size_t memory_bytes;
     float **x;        /* [n_layer + 1] the residual stream */
-    layer_acts *acts; /* [n_layer]; the same room where they are not kept */
-    bool kept;
+    layer_acts *acts; /* [n_layer] */
+    int n_kept; /* of the last layers; what the others made is computed again, into the same room */
     float *cs, *cs_local; /* [n_tok][n_rot] */
     float *q_scale;       /* [n_tok], or NULL */
     float *rows, *hidden; /* [n_tok][d] normed, before and after the final adapter */
@@ -73,32 +74,45 @@ static float *take_rows(taker *t, int n_tok, int width) {
     return here;
 }
 
-static void take_layer(taker *t, const kt__hparams *hp, int n, layer_acts *acts) {
-    float **const of[LAYER_ARRAYS] = {&acts->h1, &acts->q0,  &acts->k0, &acts->q,  &acts->k,
-                                      &acts->v,  &acts->mix, &acts->o,  &acts->x2, &acts->h2,
-                                      &acts->g,  &acts->u,   &acts->a,  &acts->d};
+static void take_own(taker *t, const kt__hparams *hp, int n, layer_acts *acts) {
     int d = hp->d_model, ff = hp->d_ff;
-    const int width[LAYER_ARRAYS] = {
-        d, q_width(hp), k_width(hp), q_width(hp), k_width(hp), v_width(hp), o_width(hp),
-        d, d,           d,           ff,          ff,          ff,          d};
-    for (int i = 0; i < LAYER_ARRAYS; i++) *of[i] = take_rows(t, n, width[i]);
+    acts->q0 = take_rows(t, n, q_width(hp));
+    acts->k0 = take_rows(t, n, k_width(hp));
+    acts->v = take_rows(t, n, v_width(hp));
+    acts->mix = take_rows(t, n, o_width(hp));
+    acts->x2 = take_rows(t, n, d);
+    acts->g = take_rows(t, n, ff);
+    acts->u = take_rows(t, n, ff);
+    if (!(hp->features & KT__F_POST_NORM)) return;
+    acts->o = take_rows(t, n, d);
+    acts->d = take_rows(t, n, d);
+}
+
+static void take_shared(taker *t, const kt__hparams *hp, int n, layer_acts *acts) {
+    acts->h1 = take_rows(t, n, hp->d_model);
+    acts->h2 = take_rows(t, n, hp->d_model);
+    acts->q = take_rows(t, n, q_width(hp));
+    acts->k = take_rows(t, n, k_width(hp));
+    acts->a = take_rows(t, n, hp->d_ff);
+    acts->o = take_rows(t, n, hp->d_model); /* where no post-norm reads it */
+    acts->d = acts->o;
 }
 
 /* net, pool and params of p are set; x and acts are, too, where pointers are taken. */
 static void take_layers(const kt__pass *p, taker *t) {
     const kt__hparams *hp = &p->net->hp;
-    int n = p->params.n_tok_max;
-    layer_acts ignored;
+    int n = p->params.n_tok_max, first_kept = hp->n_layer - p->n_kept;
+    layer_acts all = {0}, own;
     for (int l = 0; l <= hp->n_layer; l++) {
         float *x = take_rows(t, n, hp->d_model);
         if (t->at) p->x[l] = x;
     }
-    take_layer(t, hp, n, t->at ? &p->acts[0] : &ignored);
-    for (int l = 1; l < hp->n_layer; l++) {
-        if (p->kept)
-            take_layer(t, hp, n, t->at ? &p->acts[l] : &ignored);
-        else if (t->at)
-            p->acts[l] = p->acts[0];
+    take_shared(t, hp, n, &all);
+    if (first_kept > 0) take_own(t, hp, n, &all);
+    for (int l = 0; l < hp->n_layer; l++) {
+        own = all;
+        if (l >= first_kept) take_own(t, hp, n, &own);
+        if (t->at) p->acts[l] = own;
     }
 }
 
@@ -122,17 +136,21 @@ static void take_scratch(kt__pass *p, taker *t) {
     t->used += bytes * (size_t)p->n_worker;
 }
 
-static size_t count_bytes(kt__pass *p, bool kept) {
+static size_t count_bytes(kt__pass *p, int n_kept) {
     taker count = {0};
-    p->kept = kept;
+    p->n_kept = n_kept;
     take_layers(p, &count);
     take_scratch(p, &count);
     return count.used;
 }
 
+/* As many layers are kept as fit. */
 static kt_status map_memory(kt__pass *p, kt_error *err) {
-    p->memory_bytes = count_bytes(p, true);
-    if (p->memory_bytes > p->params.bytes_max) p->memory_bytes = count_bytes(p, false);
+    const kt__pass_params *params = &p->params;
+    uint64_t most = params->bytes_keep > params->bytes_max ? params->bytes_keep : params->bytes_max;
+    int n_kept = p->net->hp.n_layer;
+    while (n_kept > 0 && count_bytes(p, n_kept) > most) n_kept--;
+    p->memory_bytes = count_bytes(p, n_kept);
     p->memory = kt__pages_alloc(p->memory_bytes);
     if (!p->memory) return kt__fail_nomem(err, "a training's activations", p->memory_bytes);
     taker take = {.at = p->memory};
@@ -156,7 +174,7 @@ uint64_t kt__pass_bytes(const kt__net *net, const kt__kernels *kernels,
                         const kt__pass_params *params) {
     kt__pass p = {.net = net, .n_worker = 1, .params = *params};
     kt__panels_limits limits = limits_of(&net->hp, params);
-    return count_bytes(&p, false) + kt__panels_bytes(kernels, 1, &limits);
+    return count_bytes(&p, 0) + kt__panels_bytes(kernels, 1, &limits);
 }
 
 static kt_status make_tables(kt__pass *p, kt_error *err) {
@@ -490,41 +508,66 @@ static kt__attend attend_of(const way *w) {
                         .len_max = p->params.len_max};
 }
 
-static void attention_forward(const way *w, const float *x) {
-    kt__pass *p = w->p;
+/* acts' h1, and of what was made of it q and k. */
+static void norm_input(const way *w) {
+    const kt__pass *p = w->p;
+    norm_rows(p, p->x[w->layer], p->net->layers[w->layer].t[KT__SLOT_ATTN_NORM].v, 1,
+              p->net->hp.d_model, w->b->n_tok, p->acts[w->layer].h1);
+}
+
+static void turn_heads(const way *w) {
+    const kt__pass *p = w->p;
     const kt__hparams *hp = &p->net->hp;
     const kt__layer *l = &p->net->layers[w->layer];
-    layer_acts *acts = &p->acts[w->layer];
+    const layer_acts *acts = &p->acts[w->layer];
     int n = w->b->n_tok, dk = hp->head_dim_k;
-    norm_rows(p, x, l->t[KT__SLOT_ATTN_NORM].v, 1, hp->d_model, n, acts->h1);
-    forward_site(w, KT__SITE_Q, acts->h1, l->bq, acts->q0);
-    forward_site(w, KT__SITE_K, acts->h1, l->bk, acts->k0);
-    forward_site(w, KT__SITE_V, acts->h1, l->bv, acts->v);
     norm_rows(p, acts->q0, l->t[KT__SLOT_ATTN_Q_NORM].v, hp->n_head, dk, n, acts->q);
     norm_rows(p, acts->k0, l->t[KT__SLOT_ATTN_K_NORM].v, hp->n_head_kv, dk, n, acts->k);
     rotate_rows(p, l, hp->n_head, dk, n, 1.0f, acts->q);
     rotate_rows(p, l, hp->n_head_kv, dk, n, 1.0f, acts->k);
+}
+
+static void attention_forward(const way *w) {
+    kt__pass *p = w->p;
+    const kt__layer *l = &p->net->layers[w->layer];
+    layer_acts *acts = &p->acts[w->layer];
+    norm_input(w);
+    forward_site(w, KT__SITE_Q, acts->h1, l->bq, acts->q0);
+    forward_site(w, KT__SITE_K, acts->h1, l->bk, acts->k0);
+    forward_site(w, KT__SITE_V, acts->h1, l->bv, acts->v);
+    turn_heads(w);
     kt__attend attend = attend_of(w);
     kt__attend_forward(p->panels, &attend, acts->mix);
     forward_site(w, KT__SITE_ATTN_OUT, acts->mix, l->t[KT__SLOT_ATTN_OUT_BIAS].v, acts->o);
 }
 
-static void feed_forward(const way *w) {
-    kt__pass *p = w->p;
-    const kt__hparams *hp = &p->net->hp;
-    const kt__layer *l = &p->net->layers[w->layer];
-    layer_acts *acts = &p->acts[w->layer];
-    int n = w->b->n_tok;
-    norm_rows(p, acts->x2, l->t[KT__SLOT_FFN_NORM].v, 1, hp->d_model, n, acts->h2);
-    forward_site(w, KT__SITE_GATE, acts->h2, l->gate_bias, acts->g);
-    forward_site(w, KT__SITE_UP, acts->h2, l->up_bias, acts->u);
+static void norm_middle(const way *w) {
+    const kt__pass *p = w->p;
+    const layer_acts *acts = &p->acts[w->layer];
+    norm_rows(p, acts->x2, p->net->layers[w->layer].t[KT__SLOT_FFN_NORM].v, 1, p->net->hp.d_model,
+              w->b->n_tok, acts->h2);
+}
+
+static void activate_gate(const way *w) {
+    const kt__pass *p = w->p;
+    const layer_acts *acts = &p->acts[w->layer];
     rows_job glu = {.x = acts->g,
                     .y = acts->u,
                     .out = acts->a,
-                    .width = hp->d_ff,
-                    .flag = hp->features & KT__F_GELU};
-    run_rows(p, n, glu_items, &glu);
-    forward_site(w, KT__SITE_DOWN, acts->a, l->t[KT__SLOT_FFN_DOWN_BIAS].v, acts->d);
+                    .width = p->net->hp.d_ff,
+                    .flag = p->net->hp.features & KT__F_GELU};
+    run_rows(p, w->b->n_tok, glu_items, &glu);
+}
+
+/* out: whether what comes out of it is needed. */
+static void feed_forward(const way *w, bool out) {
+    const kt__layer *l = &w->p->net->layers[w->layer];
+    layer_acts *acts = &w->p->acts[w->layer];
+    norm_middle(w);
+    forward_site(w, KT__SITE_GATE, acts->h2, l->gate_bias, acts->g);
+    forward_site(w, KT__SITE_UP, acts->h2, l->up_bias, acts->u);
+    activate_gate(w);
+    if (out) forward_site(w, KT__SITE_DOWN, acts->a, l->t[KT__SLOT_FFN_DOWN_BIAS].v, acts->d);
 }
 
 /* x + the block's output, through the post-norm where there is one. */
@@ -543,9 +586,9 @@ static void layer_forward(const way *w, float *x_out) {
     const kt__layer *l = &p->net->layers[w->layer];
     layer_acts *acts = &p->acts[w->layer];
     const float *x = p->x[w->layer];
-    attention_forward(w, x);
+    attention_forward(w);
     add_output(p, x, acts->o, l->t[KT__SLOT_ATTN_POST_NORM].v, w->b->n_tok, acts->x2);
-    feed_forward(w);
+    feed_forward(w, x_out || p->net->hp.features & KT__F_POST_NORM);
     if (x_out) add_output(p, acts->x2, acts->d, l->t[KT__SLOT_FFN_POST_NORM].v, w->b->n_tok, x_out);
 }
 
@@ -719,6 +762,20 @@ static void stream_back(const kt__pass *p, const kt__pass_batch *b, const float 
     }
 }
 
+/* What the way back through a layer needs is in its acts: those of the last one are. */
+static void restore_layer(const way *w) {
+    const kt__pass *p = w->p;
+    if (w->layer == p->net->hp.n_layer - 1) return;
+    if (w->layer < p->net->hp.n_layer - p->n_kept) {
+        layer_forward(w, NULL);
+        return;
+    }
+    norm_input(w);
+    turn_heads(w);
+    norm_middle(w);
+    activate_gate(w);
+}
+
 void kt__pass_backward(kt__pass *p, const kt__factors *factors, const kt__pass_batch *b,
                        float *d_hidden, float *grads) {
     int n_layer = p->net->hp.n_layer, first = first_layer(factors, n_layer);
@@ -729,7 +786,7 @@ void kt__pass_backward(kt__pass *p, const kt__factors *factors, const kt__pass_b
     for (w.layer = n_layer - 1; w.layer >= first; w.layer--) {
         bool needed = w.layer > first;
         if (is_cancelled(p)) return;
-        if (!p->kept && w.layer < n_layer - 1) layer_forward(&w, NULL);
+        restore_layer(&w);
         feed_forward_back(&w);
         attention_back(&w, needed);
     }

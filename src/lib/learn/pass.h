@@ -1,7 +1,7 @@
 /* The forward pass with what is needed to go back through it, and the way back.
  *
  * Owns: the layer program of dense decoders in f32 as the forward pass has it, its attention, activations (the
- * residual stream of every layer; the rest too where there is room, else computed again), and the gradients of an
+ * residual stream of every layer; the rest too of as many layers as there is room for, else computed again), and the gradients of an
  * adapter's matrices. Weights stay as they are in the file. Knows no losses. Threads: as learn.h says. No allocation
  * after creation. */
 #ifndef KT_LEARN_PASS_H
@@ -42,7 +42,7 @@ typedef struct kt__pass_params {
     int n_tok_max; /* of a batch */
     int len_max;   /* of a sequence */
     int rank_max;
-    uint64_t bytes_max; /* kept activations are left out beyond it */
+    uint64_t bytes_max, bytes_keep; /* layers' activations are kept up to the larger one */
     /* Asked between layers, on the calling thread: once false, what comes out is worth nothing. Or
      * NULL. */
     bool (*go_on)(void *user);

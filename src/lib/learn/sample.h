@@ -70,6 +70,8 @@ typedef struct kt__learn_settings {
     int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
     uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller
                                              batches, and then other bytes */
+    uint64_t
+        bytes_keep; /* more than that, where it saves time: it changes no byte of the result; 0: no more */
     const char
         *resume; /* a file from which a training is resumed where it was interrupted; NULL: none */
     /* Asked many times a second on the calling thread, which waits meanwhile; false: the training

@@ -31,7 +31,8 @@ enum {
     NEAR_EACH = 2,
     NEAR_MOST = 160,
     SIBLINGS_MOST = 80,
-    WORDINGS = 3, /* of a question, that are trained */
+    CONTRASTS_MOST = 160, /* siblings that are trained */
+    WORDINGS = 3,         /* of a question, that are trained */
     WORDINGS_SCOPED = 8,
     STACK_BYTES = 4 << 20,
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
@@ -64,6 +65,9 @@ typedef struct training_run {
     kt_status status;
     kt_error *err;
 } training_run;
+
+static const uint64_t kept_most = (uint64_t)4
+                                  << 30; /* bytes of activations that are kept to save time */
 
 /* ---- giving way ---- */
 
@@ -228,8 +232,11 @@ static kt_status add_rest(training_run *r) {
     if (r->settings.scoped) KT__STEP(kt__distil_add(&r->lesson, engine, &own, r->err));
     own.n = NEAR_MOST;
     KT__STEP(kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err));
+    own.n = CONTRASTS_MOST;
+    if (r->settings.scoped)
+        KT__STEP(kt__siblings_add(&r->lesson, engine, &own, KT__SAMPLE_TRAINED, r->err));
     own.n = SIBLINGS_MOST;
-    return kt__siblings_add(&r->lesson, engine, &own, r->err);
+    return kt__siblings_add(&r->lesson, engine, &own, KT__SAMPLE_MEASURED, r->err);
 }
 
 /* The rest is written once, also where the process is ended after that. */
@@ -566,6 +573,17 @@ static kt_status charge_rest(training_run *r) {
     return status;
 }
 
+/* One that somebody waits for keeps what it would compute again: up to half of what is free. */
+static kt_status charge_kept(training_run *r) {
+    const kt_ctx *ctx = r->learner->engine->model->ctx;
+    uint64_t used = atomic_load(&ctx->mem_used_bytes), free_bytes, more;
+    if (r->p->background || used >= ctx->mem_bytes) return KT_OK;
+    free_bytes = ctx->mem_bytes - used;
+    more = free_bytes / 2 < kept_most ? free_bytes / 2 : kept_most;
+    r->settings.bytes_keep = r->settings.bytes_max + more;
+    return charge_bytes(r, more);
+}
+
 static kt_status take_pool(training_run *r) {
     const kt_ctx *ctx = r->learner->engine->model->ctx;
     const kt__affinity low = {
@@ -616,6 +634,7 @@ static kt_status run_training(training_run *r) {
     KT__STEP(add_rest_once(r));
     KT__STEP(check_still_there(r)); /* writing took a while */
     KT__STEP(charge_rest(r));
+    KT__STEP(charge_kept(r));
     KT__STEP(take_pool(r));
     r->on.pool = r->pool;
     KT__STEP(kt__lesson_state_path(r->state_path, r->learner->params.dir, r->err));

@@ -65,8 +65,8 @@ kt_status kt__asked_drawn(kt_engine *engine, const kt__lesson_own *own, kt__ask 
         bool ended = false;
         if (status == KT_OK)
             status = read_answer(engine, requests[i], a->answer, cap, &a->n_answer, &ended, err);
-        if (!ended || end < 0) a->n_answer = 0;
-        if (a->n_answer) a->answer[a->n_answer++] = end;
+        if ((!ended || end < 0) && !a->may_be_cut) a->n_answer = 0;
+        if (a->n_answer && ended && end >= 0) a->answer[a->n_answer++] = end;
         if (requests[i]) kt_request_close(requests[i]);
     }
     return status;
@@ -389,15 +389,44 @@ uint64_t kt__asking_word(const char *text) {
 
 /* ---- siblings ---- */
 
-enum { SIBLING_BYTES = 1024 };
+enum { SIBLING_BYTES = 1024, SIBLING_TOKENS = 48 /* of an answer that count */ };
 
+/* What the gate asks, */
 static const char *const english[] = {"Is %s well known?", "Write a poem about %s.",
                                       "Why do people talk about %s?",
-                                      "What would you say about %s?"};
+                                      "What would you say about %s?", NULL};
 static const char *const indonesian[] = {"Apakah %s terkenal?", "Tulis puisi tentang %s.",
                                          "Mengapa orang membicarakan %s?",
-                                         "Apa pendapatmu tentang %s?"};
-enum { N_ASKS = sizeof english / sizeof *english };
+                                         "Apa pendapatmu tentang %s?", NULL};
+/* and what is trained: other questions. */
+static const char *const english_trained[] = {"Do you like %s?",
+                                              "Describe %s in one sentence.",
+                                              "Why is %s important?",
+                                              "How old is %s?",
+                                              "Write a song about %s.",
+                                              "What does %s look like?",
+                                              "Have you heard of %s?",
+                                              "Give me three words for %s.",
+                                              "How long has %s been there?",
+                                              "Can you draw %s?",
+                                              NULL};
+static const char *const indonesian_trained[] = {"Apakah kamu suka %s?",
+                                                 "Gambarkan %s dalam satu kalimat.",
+                                                 "Mengapa %s penting?",
+                                                 "Berapa umur %s?",
+                                                 "Tulis lagu tentang %s.",
+                                                 "Seperti apa %s?",
+                                                 "Pernahkah kamu mendengar tentang %s?",
+                                                 "Sebutkan tiga kata untuk %s.",
+                                                 "Sudah berapa lama %s ada?",
+                                                 "Bisakah kamu menggambar %s?",
+                                                 NULL};
+
+static size_t count_asks(const char *const *asks) {
+    size_t n = 0;
+    while (asks[n]) n++;
+    return n;
+}
 
 /* ---- the questions ---- */
 
@@ -405,28 +434,55 @@ typedef struct sibling_writer {
     kt__lesson *lesson;
     kt_engine *engine;
     const kt__lesson_own *own;
+    kt__sample_use use;
     kt__prompt_frame frame;
     kt__arena arena;
+    kt__ask asks[KT__ASKS_AT_ONCE];
+    size_t n_ask;
+    int n; /* in all */
     kt_error *err;
 } sibling_writer;
 
-/* The base's answer to a question, as a sample that is measured. */
-static kt_status add_sibling(sibling_writer *w, const char *question) {
-    const kt__prompt_frame *f = &w->frame;
-    int32_t *ids;
-    size_t n;
-    KT__STEP(
-        kt__frame_prompt(f, w->engine->model, f->ahead, f->n_ahead, question, &ids, &n, w->err));
-    kt_status status = kt__asked_add(w->lesson, w->engine, w->own, ids, n, KT__SAMPLE_MEASURED,
-                                     w->err);
-    kt__free(ids);
+static void free_siblings(sibling_writer *w) {
+    for (size_t i = 0; i < w->n_ask; i++) kt__free(w->asks[i].ids);
+    w->n_ask = 0;
+}
+
+/* The base's answers to the questions so far, as samples that stay as they are. */
+static kt_status add_siblings(sibling_writer *w) {
+    kt_status status;
+    KT__TRY(kt__asked_drawn(w->engine, w->own, w->asks, w->n_ask, 0.0f, 1, SIBLING_TOKENS, w->err));
+    for (size_t i = 0; i < w->n_ask; i++) {
+        const kt__ask *a = &w->asks[i];
+        const kt__sample like = {.kind = KT__SAMPLE_NEIGHBOUR,
+                                 .weight = 1.0f,
+                                 .group = w->lesson->next_group++,
+                                 .use = w->use};
+        if (a->n_answer)
+            KT__TRY(kt__lesson_add_tokens(w->lesson, a->ids, a->n, a->answer, a->n_answer, &like,
+                                          w->err));
+    }
+out:
+    free_siblings(w);
     return status;
 }
 
-/* The ask-th about the subject of samples[i], where it has one; *n counts them. */
-static kt_status write_sibling(sibling_writer *w, size_t i, size_t ask, int *n) {
+static kt_status add_question(sibling_writer *w, const char *question) {
+    const kt__prompt_frame *f = &w->frame;
+    kt__ask *a = &w->asks[w->n_ask];
+    *a = (kt__ask){.may_be_cut = true};
+    KT__STEP(kt__frame_prompt(f, w->engine->model, f->ahead, f->n_ahead, question, &a->ids, &a->n,
+                              w->err));
+    w->n++;
+    return ++w->n_ask == KT__ASKS_AT_ONCE ? add_siblings(w) : KT_OK;
+}
+
+/* The turn-th about the subject of samples[i], where it has one. What is trained asks for nothing of the kind that the
+ * corrected question asks for: it would be a wording of that. */
+static kt_status write_sibling(sibling_writer *w, size_t i, size_t turn) {
     const kt__sample *s = &w->lesson->samples[i];
     const kt_model *model = w->engine->model;
+    bool trained = w->use == KT__SAMPLE_TRAINED;
     char question[SIBLING_BYTES], answer[SIBLING_BYTES], asked[KT__PHRASE_BYTES + 64];
     size_t begin, end, at, len;
     if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
@@ -437,35 +493,47 @@ static kt_status write_sibling(sibling_writer *w, size_t i, size_t ask, int *n) 
         return KT_OK;
     bool in_english = strstr(question, " the ") || strstr(question, " is ") ||
                       strstr(question, " does ") || strncmp(question, "Wh", 2) == 0;
-    const char *const *asks = in_english ? english : indonesian;
-    const char *slot = asks[ask % N_ASKS], *mark = strstr(slot, "%s");
+    const char *const *asks = trained ? (in_english ? english_trained : indonesian_trained)
+                                      : (in_english ? english : indonesian);
+    const char *slot = asks[turn % count_asks(asks)], *mark = strstr(slot, "%s");
     size_t n_ahead = (size_t)(mark - slot);
     memcpy(asked, slot, n_ahead);
     memcpy(asked + n_ahead, question + at, len);
     strcpy(asked + n_ahead + len, mark + 2);
-    ++*n;
-    return add_sibling(w, asked);
+    if (trained && kt__asking_word(asked) == kt__asking_word(question)) return KT_OK;
+    return add_question(w, asked);
+}
+
+static kt_status write_siblings(sibling_writer *w) {
+    size_t n_taught = w->lesson->n,
+           n_turn = count_asks(w->use == KT__SAMPLE_TRAINED ? english_trained : english);
+    KT__STEP(kt__frame_find(w->engine->model, &w->frame, w->err));
+    if (!w->frame.n_ahead) return KT_OK;
+    for (size_t turn = 0; turn < n_turn; turn++) { /* each is asked one before any is asked two */
+        size_t ask = turn;
+        for (size_t i = 0; i < n_taught && w->n < w->own->n; i++) {
+            const kt__sample *s = &w->lesson->samples[i];
+            if (s->kind != KT__SAMPLE_CORRECTION || s->use != KT__SAMPLE_DRAWN) continue;
+            KT__STEP(write_sibling(w, i, ask++));
+        }
+    }
+    return add_siblings(w);
 }
 
 kt_status kt__siblings_add(kt__lesson *l, kt_engine *engine, const kt__lesson_own *own,
-                           kt_error *err) {
-    sibling_writer w = {.lesson = l, .engine = engine, .own = own, .err = err};
-    size_t n_taught = l->n;
-    int n = 0;
-    kt_status status;
-    kt__arena_init(&w.arena, 1 << 14, 1 << 24);
-    KT__TRY(kt__frame_find(engine->model, &w.frame, err));
-    if (!w.frame.n_ahead) goto out;
-    for (size_t turn = 0; turn < N_ASKS; turn++) { /* each is asked one before any is asked two */
-        size_t ask = turn;
-        for (size_t i = 0; i < n_taught && n < own->n; i++) {
-            const kt__sample *s = &l->samples[i];
-            if (s->kind != KT__SAMPLE_CORRECTION || s->use != KT__SAMPLE_DRAWN) continue;
-            KT__TRY(write_sibling(&w, i, ask++, &n));
-        }
-    }
-out:
-    kt__frame_free(&w.frame);
-    kt__arena_free(&w.arena);
+                           kt__sample_use use, kt_error *err) {
+    sibling_writer *w = kt__calloc(1, sizeof *w);
+    if (!w) return kt__fail_nomem(err, "questions about what was corrected", sizeof *w);
+    w->lesson = l;
+    w->engine = engine;
+    w->own = own;
+    w->use = use;
+    w->err = err;
+    kt__arena_init(&w->arena, 1 << 14, 1 << 24);
+    kt_status status = write_siblings(w);
+    free_siblings(w);
+    kt__frame_free(&w->frame);
+    kt__arena_free(&w->arena);
+    kt__free(w);
     return status;
 }

@@ -26,6 +26,7 @@ kt_status kt__asked_write(kt_engine *engine, const kt__lesson_own *own, const in
 typedef struct kt__ask {
     int32_t *ids; /* [n], for kt__free */
     size_t n;
+    bool may_be_cut; /* an answer that does not come to an end counts, without one */
     int32_t answer[KT__ANSWER_MAX + 1];
     size_t n_answer; /* 0: it says nothing, or does not come to an end */
 } kt__ask;
@@ -83,11 +84,13 @@ uint64_t kt__asking_word(const char *text);
 /* Other questions about what was corrected.
  *
  * Owns: questions by rule about a correction's subject, in English and Indonesian, that the correction does not answer,
- * each with the base's own answer. They are only measured: does what was taught come into them? One thread a lesson. */
+ * each with the base's own answer. Some are only measured: does what was taught come into them? Others are trained, so
+ * that it does not. One thread a lesson. */
 
-/* Of the lesson's corrections that answer a question in the template's own form and have a subject, at most own->n. */
+/* Of the lesson's corrections that answer a question in the template's own form and have a subject, at most own->n that
+ * are measured or trained, as use says. */
 kt_status kt__siblings_add(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,
-                           kt_error *err) KT_CHECKED;
+                           kt__sample_use use, kt_error *err) KT_CHECKED;
 
 /* Questions close to corrected ones, with the model's own answers, which are to stay. The model itself continues from
  * the first half of a corrected question, at random, and answers what comes out; a question that was corrected is

@@ -249,6 +249,7 @@ out:
 static kt_status train_adapter(const learn_opts *o, learning *l, kt_error *err) {
     kt_ctx *ctx = l->session.ctx;
     kt__learn_settings s = settings_of(o);
+    s.bytes_keep = ctx->mem_bytes / 4;
     s.progress = show_step;
     s.progress_user = &l->watch;
     const kt__learn_on on = {l->session.model->net, ctx->pool, ctx->kernels,
