@@ -267,4 +267,15 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     }
 }
 
+/* The sums of up to four blocks, in the lanes where dots_blocks has those of the first four. */
+#define KT_OWN_SHORT
+KT_INLINE void dots_short(kt__type type, const uint8_t *block, int n, const int8_t *act, vi *part,
+                          __m128i *first, __m128i *second, const kt__fetch *ahead) {
+    vi q[2];
+    (void)n;
+    quants_four(type, block, q, first, second);
+    vi sum = kt__fetch_after(vi_dot8(vi_zero(), q[0], vi_load(act)), ahead, 0);
+    *part = kt__fetch_after(vi_dot8(sum, q[1], vi_load(act + 64)), ahead, 1);
+}
+
 #endif

@@ -127,6 +127,31 @@ KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
     q[1] = _mm512_unpackhi_epi64(low, high);
 }
 
+/* Four blocks of Q8_0, or of 20 to 24 bytes: the first halves of them, and the second ones. first, second: as
+ * words_of_group, whose upper halves mean nothing */
+KT_INLINE void quants_four(kt__type type, const uint8_t *p, vi q[2], __m128i *first,
+                           __m128i *second) {
+    size_t pitch = block_bytes(type);
+    if (type == KT__TYPE_Q8_0) {
+        words_of_pairs(2, pitch, p, first, NULL);
+        quants_bytes(p + 2, pitch, q);
+        return;
+    }
+    const word_map *map = word_maps_of(type);
+    vi x = vi_load_once(p), y = vi_load_once(p + 64);
+    vi idx = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)map->heads));
+    __m256i heads = _mm512_castsi512_si256(_mm512_permutex2var_epi16(x, idx, y));
+    quants_of_nibbles(type, _mm512_permutex2var_epi16(x, vi_load(map->qs), y), q);
+    *first = _mm256_castsi256_si128(heads);
+    if (has_min(type)) *second = _mm_unpackhi_epi64(*first, *first);
+    if (type == KT__TYPE_Q4_1) return;
+    uint64_t fifth[2]; /* of first halves, and of second ones */
+    _mm_storeu_si128((__m128i *)(void *)fifth, _mm256_extracti128_si256(heads, 1));
+    __asm__ volatile("" : "+m"(fifth)); /* as in quants_eight */
+    KT_UNROLL for (int i = 0; i < 2; i++)
+        q[i] = _mm512_mask_add_epi8(q[i], fifth[i], q[i], vi_bytes(16));
+}
+
 /* A group of eight blocks. first, second: as words_of_group */
 KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
                             __m128i *second) {
