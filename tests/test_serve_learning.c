@@ -423,7 +423,8 @@ static void test_status_line(void **state) {
     kt_error err;
     char dir[160];
     world told = {0}, on = w;
-    const char *const settings[] = {"learning.enabled=true", "learning.status=true", dir, NULL};
+    const char *const settings[] = {"learning.enabled=true", "learning.status=true",
+                                    "learning.instant=scoped", dir, NULL};
     world_dir(&told);
     snprintf(dir, sizeof dir, "learning.dir=%s/l", told.dir);
     assert_int_equal(world_set_up(&told, settings), 0);
@@ -438,8 +439,12 @@ static void test_status_line(void **state) {
     assert_string_equal(said(v), said(same));
     assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens")),
                      json_integer_value(at(same, "usage.prompt_tokens")));
+    json_decref(tell("", text_at(v, "id"), CORRECTION, 200));
     json_decref(v);
     json_decref(same);
+    v = call("GET", "/props", "", "", 200); /* as `kentang ps` has it */
+    assert_int_equal(json_integer_value(at(v, "models.0.instant.steps")), 1);
+    json_decref(v);
     snprintf(dir, sizeof dir, "%s/l", told.dir);
     assert_int_equal(kt__files_remove_tree(dir, &err), KT_OK);
     world_close(&w);

@@ -135,6 +135,7 @@ const drawMore = (space, at) => {
   row(list, "onDisk", `${number(space.bytes / 1e6, 2)} MB`);
   row(list, "proof", space.adapter ? number(space.quality_delta, 3) : t("noAdapter"));
   if (space.adapter) row(list, "usedAt", t(space.scoped ? "usedOpen" : "usedAll"));
+  if (space.instant) row(list, "instant", t("instantSteps", { n: space.instant.steps, at: t(space.instant.scoped ? "usedOpen" : "usedAll") }));
   if (space.frozen) row(list, "state", t("frozen"));
   for (let v = space.last_version; v >= 0; v--) version.append(new Option(v ? `${t("version")} ${v}` : t("modelAlone"), v, false, v === space.version));
   version.onchange = async () => { if (await ask("v1/adapters/rollback", { version: Number(version.value), ...at })) say(t("rolled", { v: version.value })); draw(); };

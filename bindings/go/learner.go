@@ -74,16 +74,15 @@ func (l *Learner) fill(r *C.kt_request_params, a *arena) (func(), error) {
 	if l.NoNotes {
 		r.corrections.note_tokens = -1
 	}
-	adapter := C.kt_learned_adapter(&learned, r)
-	if adapter == nil {
+	uses := (*C.kt_adapter_use)(a.keep(C.calloc(C.KT_LEARNED_ADAPTERS, C.sizeof_kt_adapter_use)))
+	n := C.kt_learned_adapters(&learned, r, uses)
+	if n == 0 {
 		return done, nil
 	}
-	use := (*C.kt_adapter_use)(a.keep(C.calloc(1, C.sizeof_kt_adapter_use)))
-	use.adapter, use.scale = adapter, 1
 	if r.seq != nil {
-		return done, errorOf(C.kt_seq_set_adapters(r.seq, use, 1, &e), &e)
+		return done, errorOf(C.kt_seq_set_adapters(r.seq, uses, n, &e), &e)
 	}
-	r.adapters, r.n_adapters = use, 1
+	r.adapters, r.n_adapters = uses, n
 	return done, nil
 }
 

@@ -479,7 +479,7 @@ static napi_value forget_feedback(napi_env env, napi_callback_info info) {
 
 /* What was learned, for an answer that is about to be submitted; for kt_learned_close after that. */
 static bool use_learner(napi_env env, resource *learner, bool notes, kt_request_params *r,
-                        kt_learned *learned, kt_adapter_use *use) {
+                        kt_learned *learned, kt_adapter_use uses[KT_LEARNED_ADAPTERS]) {
     kt_error err;
     kt_status status = kt_learner_get(learner->it, KT_VERSION_SERVED, learned, &err);
     if (status != KT_OK) return throw_status(env, status, &err), false;
@@ -487,14 +487,14 @@ static bool use_learner(napi_env env, resource *learner, bool notes, kt_request_
     r->corrections.bank = learned->bank;
     r->corrections.note_tokens = notes ? 0 : -1;
     r->corrections.keep = true;
-    *use = (kt_adapter_use){kt_learned_adapter(learned, r), 1.0f};
-    if (!use->adapter) return true;
+    size_t n = kt_learned_adapters(learned, r, uses);
+    if (n == 0) return true;
     if (r->seq) {
-        status = kt_seq_set_adapters(r->seq, use, 1, &err);
+        status = kt_seq_set_adapters(r->seq, uses, n, &err);
         return status == KT_OK || (throw_status(env, status, &err), false);
     }
-    r->adapters = use;
-    r->n_adapters = 1;
+    r->adapters = uses;
+    r->n_adapters = n;
     return true;
 }
 
@@ -629,7 +629,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
     engine_box *engine;
     resource *session, *learner;
     kt_learned learned = {0};
-    kt_adapter_use use;
+    kt_adapter_use uses[KT_LEARNED_ADAPTERS];
     bool notes = true;
     kt_request_params r = kt_request_params_default();
     prompt p = {0};
@@ -641,7 +641,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
     if (read_prompt(env, argv[1], argv[2], &r, &p) && read_stops(env, argv[4], &r, &p) &&
         read_options(env, argv[5], request_options, &r) &&
         read_resources(env, argv + 7, &r, &session, &learner) &&
-        (!learner || use_learner(env, learner, notes, &r, &learned, &use)))
+        (!learner || use_learner(env, learner, notes, &r, &learned, uses)))
         out = submit_read(env, engine, session, &r, argv[6]);
     kt_learned_close(&learned);
     free_prompt(&p);

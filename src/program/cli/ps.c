@@ -90,6 +90,17 @@ static void print_notes(const json_t *models) {
     }
 }
 
+static void print_instant(const json_t *models) {
+    size_t i;
+    json_t *m;
+    json_array_foreach(models, i, m) {
+        const json_t *instant = json_object_get(m, "instant");
+        if (!instant) continue;
+        printf("\n%s: steps of the instant loop: %lld, the last in %.2f ms\n", text_at(m, "name"),
+               whole_at(instant, "steps"), json_number_value(json_object_get(instant, "ms")));
+    }
+}
+
 static void print_devices(const json_t *models) {
     size_t i;
     json_t *m;
@@ -124,6 +135,7 @@ static void print_stats(const json_t *stats) {
     print_devices(json_object_get(stats, "models"));
     print_optimizers(json_object_get(stats, "models"));
     print_notes(json_object_get(stats, "models"));
+    print_instant(json_object_get(stats, "models"));
     print_requests(json_object_get(stats, "requests"));
 }
 

@@ -213,7 +213,9 @@ extern "C" {
     pub fn kt_learner_close(learner: *mut kt_learner);
     pub fn kt_learner_get(learner: *mut kt_learner, version: i64, out: *mut kt_learned, err: *mut kt_error) -> kt_status;
     pub fn kt_learned_close(learned: *mut kt_learned);
-    pub fn kt_learned_adapter(learned: *const kt_learned, request: *const kt_request_params) -> *mut kt_adapter;
+    pub fn kt_learned_adapters(
+        learned: *const kt_learned, request: *const kt_request_params, out: *mut kt_adapter_use,
+    ) -> usize;
     pub fn kt_feedback(
         learner: *mut kt_learner, params: *const kt_feedback_params, out: *mut kt_feedback_result, err: *mut kt_error,
     ) -> kt_status;

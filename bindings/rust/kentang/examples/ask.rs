@@ -4,7 +4,7 @@ use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let prompt = words.next().unwrap_or_else(|| "Tuliskan tiga tips efisien belajar pemrograman.".into());
+    let prompt = words.next().unwrap_or_else(|| "Suatu hari, seekor kancil".into());
     let params = ModelParams { use_mmap: true, use_mlock: false, ..Default::default() };
     let model = match words.next() {
         Some(path) => Model::load(path, &params)?,

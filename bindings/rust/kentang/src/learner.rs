@@ -91,7 +91,6 @@ impl Kept {
 /// One version of what was learned, held while a request is submitted, which then holds it itself.
 pub(crate) struct Learned {
     plain: sys::kt_learned,
-    uses: Vec<sys::kt_adapter_use>,
 }
 
 impl Drop for Learned {
@@ -116,11 +115,11 @@ impl Learner {
         request.corrections.recall = plain.recall;
         request.corrections.bank = plain.bank;
         request.corrections.keep = true;
-        let adapter = unsafe { sys::kt_learned_adapter(&plain, request) };
-        let uses = if adapter.is_null() { vec![] } else { vec![sys::kt_adapter_use { adapter, scale: 1.0 }] };
-        let learned = Learned { plain, uses: uses };
-        if let Some(first) = learned.uses.first() {
-            call(|err| unsafe { sys::kt_seq_set_adapters(request.seq, first, 1, err) })?;
+        let mut uses: [sys::kt_adapter_use; 2] = unsafe { std::mem::zeroed() }; // KT_LEARNED_ADAPTERS
+        let n = unsafe { sys::kt_learned_adapters(&plain, request, uses.as_mut_ptr()) };
+        let learned = Learned { plain };
+        if n > 0 {
+            call(|err| unsafe { sys::kt_seq_set_adapters(request.seq, uses.as_ptr(), n, err) })?;
         }
         Ok(learned)
     }

@@ -110,6 +110,22 @@ static void write_notes(kt__buf *out, kt__served *served) {
         out->len = from;
 }
 
+/* And what its instant loop has made of what was said, of all who use it. */
+static void write_instant(kt__buf *out, kt__served *served) {
+    kt_learner_info info;
+    char name[KT__NAMESPACE_BYTES];
+    long long steps = 0, last_us = 0;
+    for (size_t i = 0;
+         kt__learner_table_at(kt__served_learners(served), i, name, sizeof name, &info, NULL);
+         i++) {
+        steps += info.n_instant;
+        if (info.instant_us) last_us = info.instant_us;
+    }
+    if (steps)
+        (void)kt__buf_printf(out, ",\"instant\":{\"steps\":%lld,\"ms\":%.3f}", steps,
+                             (double)last_us / 1e3);
+}
+
 static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
     kt__served_info info;
     kt_engine_stats st;
@@ -139,6 +155,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
         write_optimizer(out, &st, &info.targets);
         write_kv(out, &st);
         write_notes(out, served);
+        write_instant(out, served);
     }
     (void)kt__buf_printf(
         out,
