@@ -7,11 +7,13 @@
 const uint ROWS = 4u, MOST = 8u; /* of an invocation; units at once */
 const uint CHAINS = 2u;          /* that an invocation adds up at most: there are 128 rows, of two units at once */
 
-shared float values[2][64u * ROWS], ds[2][MOST];
+const uint SIDE = 64u * ROWS;    /* values of a side, of two that are written in turn */
+
+shared float values[2u * SIDE], ds[2u * MOST];
 #ifdef DOTS
 #define UNROLL_PIECES [[unroll]]
 #else
-#define UNROLL_PIECES [[dont_unroll]] /* a compiler's time */
+#define UNROLL_PIECES [[unroll]]
 shared vec4 xs[MOST * 65u]; /* one apart, so that units lie in other banks */
 #endif
 
@@ -36,10 +38,18 @@ struct Place { /* of an invocation's unit */
     uint row, unit, c;
 };
 
+/* Four groups' sums of Q4_K times their scales stay below 2^24, and its eight sums of activations times theirs:
+ * floats are exact. */
+const bool IN_FLOATS = UPPER_AS_IT_IS;
+
 void value_256(Place p, out float v[ROWS]) {
     int isum[ROWS], msum[ROWS];
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) isum[r] = msum[r] = 0;
-    UNROLL_PIECES for (uint piece = 0u; piece < 4u; piece++) {
+    float scaled[ROWS][2], lows[ROWS];
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+        isum[r] = msum[r] = 0;
+        scaled[r][0] = scaled[r][1] = lows[r] = 0.0;
+    }
+    [[unroll]] for (uint piece = 0u; piece < 4u; piece++) {
         Sum sum[ROWS][2];
         [[unroll]] for (uint half_piece = 0u; half_piece < 2u; half_piece++) {
             Four a[2][4];
@@ -65,6 +75,11 @@ void value_256(Place p, out float v[ROWS]) {
                 int scale[2], low[2];
                 scales_of(p.w[r], p.at[r], piece, half_piece, scale, low);
                 [[unroll]] for (uint j = 0u; j < 2u; j++) {
+                    if (IN_FLOATS) {
+                        scaled[r][j] += float(uint(scale[j])) * float(sum[r][j]);
+                        lows[r] += float(uint(low[j])) * float(sum_x[j]);
+                        continue;
+                    }
                     isum[r] += scale[j] * (whole_sum(sum[r][j], j == 1u) - OFFSET * sum_x[j]);
                     if (HAS_MIN) msum[r] += low[j] * sum_x[j];
                 }
@@ -74,6 +89,10 @@ void value_256(Place p, out float v[ROWS]) {
     [[unroll]] for (uint r = 0u; r < ROWS; r++) {
         float d, low;
         header_of(p.w[r], p.at[r], d, low);
+        if (IN_FLOATS) {
+            isum[r] = int(scaled[r][0]) + (int(scaled[r][1]) >> 4);
+            msum[r] = int(lows[r]);
+        }
         v[r] = value_of(isum[r], msum[r], d, low);
     }
 }
@@ -110,9 +129,15 @@ void main() {
     [[dont_unroll]] for (uint first = 0u, side = 0u; first < n; first += 1u << bits, side ^= 1u) {
         uint unit = first + c;
 #ifndef DOTS
-        for (uint i = me; i < 64u << bits; i += 64u)
-            if (first * 64u + i < pc.n[2] / 4u)
-                xs[(i >> 6) * 65u + (i & 63u)] = activations_of(x.v[row + first * 64u + i]);
+        for (uint i = me; i < 16u << bits; i += 64u)
+            if (first * 64u + 4u * i < pc.n[2] / 4u) {
+                uvec4 quad = Quads(moved(pc.at[1], t * pc.n[3])).v[first * 16u + i];
+                uint at = (i >> 4) * 65u + (i & 15u) * 4u;
+                xs[at] = activations_of(quad.x);
+                xs[at + 1u] = activations_of(quad.y);
+                xs[at + 2u] = activations_of(quad.z);
+                xs[at + 3u] = activations_of(quad.w);
+            }
         barrier();
 #endif
         if (unit < n) {
@@ -128,15 +153,18 @@ void main() {
                 value_256(p, v);
             else
                 value_32(p, v);
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) values[side][((me >> bits) * ROWS + r) << bits | c] = v[r];
-            if (me < MOST) ds[side][c] = d_of(x, row, unit);
+            uint at = side * SIDE + (((me >> bits) * ROWS) << bits) + c;
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) values[at + (r << bits)] = v[r];
+            if (me < MOST) ds[side * MOST + c] = d_of(x, row, unit);
         }
         barrier(); /* the other side is written next, so that one is enough */
         [[unroll]] for (uint k = 0u; k < CHAINS; k++) {
             if (me + 64u * k >= n_row) break;
-            [[unroll]] for (uint i = 0u; i < MOST; i++)
+            uint at = side * SIDE + ((me + 64u * k) << bits);
+            acc[k] = next_sum(acc[k], values[at], ds[side * MOST]);
+            [[unroll]] for (uint i = 1u; i < MOST; i++)
                 if (i < 1u << bits && first + i < n)
-                    acc[k] = next_sum(acc[k], values[side][(me + 64u * k) << bits | i], ds[side][i]);
+                    acc[k] = next_sum(acc[k], values[at + i], ds[side * MOST + i]);
         }
     }
     [[unroll]] for (uint k = 0u; k < CHAINS; k++) {
