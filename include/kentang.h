@@ -284,8 +284,8 @@ typedef struct kt_model_params {
     const char *mmproj;
 
     /* 0: the processor computes. N: the last N layers are computed by a graphics processor, through Vulkan, and
-     * the product with the head where N is more than there are; -1: as many as it has memory for. Answers have
-     * the same bytes. Layers with experts or recurrent parts, encoders, and weights of some types stay on the
+     * the product with the head where N is more than there are; -1: as many as it has free memory for, and none
+     * where there is no device but a software driver. Answers have the same bytes. Layers with experts or recurrent parts, encoders, and weights of some types stay on the
      * processor, and so does everything where there is no device, or it fails: the log says so. KT_E_ARG: no
      * device has that name; KT_E_UNSUPPORTED: with exact or blas, or in a job of several processes. */
     int32_t n_gpu_layers;

@@ -82,6 +82,18 @@ for command in run serve; do
     grep -q -- "option --threads: expected a whole number from 0 to" "$dir/said" || fail "$command: $(cat "$dir/said")"
 done
 
+# words for numbers: auto is the lowest, all the highest one
+for layers in auto all 5; do
+    echo "gpu_layers = \"$layers\"" >words.toml
+    [ $layers != 5 ] || echo "gpu_layers = 5" >words.toml
+    "$kentang" serve --check --no-env --socket none --config words.toml >"$dir/said" || fail "gpu_layers = $layers"
+    "$kentang" serve --check --no-config --no-env --socket none -ngl $layers | grep '^gpu_layers' >got
+    grep '^gpu_layers' "$dir/said" | cmp - got || fail "-ngl $layers"
+done
+grep -q '^gpu_layers = 5$' "$dir/said" || fail "gpu_layers: $(grep gpu_layers "$dir/said")"
+"$kentang" run -ngl many -p x </dev/null >/dev/null 2>"$dir/said" && fail "-ngl many"
+grep -q "option -ngl: expected a whole number, auto or all" "$dir/said" || fail "-ngl many: $(cat "$dir/said")"
+
 # keys and values are f16 but where memory is short for that and nothing was asked for: then the plan line says what they are, and what it costs
 seen=""
 for mem in $(seq 50 100); do

@@ -299,6 +299,37 @@ static void test_no_memory(void **state) {
     set_faults((kt__gpu_faults){0}, false);
 }
 
+/* -ngl auto: nothing where the device is this processor, else what its free memory holds. */
+static void test_by_itself(void **state) {
+    (void)state;
+    if (!has_device) skip();
+    kt__gpu_info *info = &holder->gpu->found.info;
+    kt_model *model = open_in(ctx, held_path, -1);
+    int n_layer = model->net->hp.n_layer;
+    assert_int_equal(model->device->n, 0);
+    assert_false(model->device->head);
+    kt_model_close(model);
+    info->software = info->integrated = false; /* a card */
+    assert_true(kt__gpu_free_bytes(holder->gpu) > 0);
+    uint64_t left = info->memory_bytes / 8 > 384u << 20 ? info->memory_bytes / 8 : 384u << 20;
+    for (int fits = 0; fits <= n_layer; fits += n_layer) {
+        set_faults((kt__gpu_faults){.free_bytes = fits ? left * 2 : left}, false);
+        model = open_in(ctx, held_path, -1);
+        assert_int_equal(model->device->n, fits);
+        assert_int_equal(model->device->head, fits > 0);
+        kt_model_close(model);
+    }
+    set_faults((kt__gpu_faults){0}, false);
+    info->software = info->integrated = true;
+    kt_model_params mp = kt_model_params_default();
+    kt_error err;
+    mp.n_gpu_layers = -1;
+    mp.exact = true; /* not refused, since nobody asked for a device */
+    die_on(kt_model_open(ctx, held_path, &mp, &model, &err), &err);
+    assert_null(model->device);
+    kt_model_close(model);
+}
+
 /* Single operations that fail at their first use are the processor's, with the same bytes. */
 static void test_wrong_operations(void **state) {
     static const char *const wrong[] = {"product with Q6_K", "attention"};
@@ -595,9 +626,10 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    enum { N = sizeof fixtures / sizeof fixtures[0], OTHERS = 10 };
+    enum { N = sizeof fixtures / sizeof fixtures[0], OTHERS = 11 };
     struct CMUnitTest tests[N + OTHERS] = {cmocka_unit_test(test_copies),
                                            cmocka_unit_test(test_no_memory),
+                                           cmocka_unit_test(test_by_itself),
                                            cmocka_unit_test(test_wrong_operations),
                                            cmocka_unit_test(test_requests),
                                            cmocka_unit_test(test_adapters),

@@ -203,16 +203,19 @@ static kt_status check_gpu(const kt_model *model, kt_error *err) {
 static kt_status open_gpu(kt_model *model, kt_error *err) {
     const kt_model_params *p = &model->params;
     kt_error why;
+    bool by_itself = p->n_gpu_layers < 0;
     if (p->n_gpu_layers == 0 || !model->net) return KT_OK;
-    KT__STEP(check_gpu(model, err));
-    kt_status status = kt__ctx_take_gpu(model->ctx, p->device, p->device_test, &model->gpu, &why);
+    kt_status status = check_gpu(model, &why);
+    if (status != KT_OK && !by_itself) return kt__fail(err, status, "%s", why.message);
+    if (status == KT_OK)
+        status = kt__ctx_take_gpu(model->ctx, p->device, p->device_test, &model->gpu, &why);
     if (status == KT_OK)
         status = kt__device_layers_place(model->net, model->gpu, p->n_gpu_layers, &model->ctx->log,
                                          &model->device, &why);
     if (status == KT_E_ARG) return kt__fail(err, status, "%s", why.message);
     if (status != KT_OK)
-        kt__log_line(&model->ctx->log, KT_LOG_WARN, "the processor computes all layers: %s",
-                     why.message);
+        kt__log_line(&model->ctx->log, by_itself ? KT_LOG_INFO : KT_LOG_WARN,
+                     "the processor computes all layers: %s", why.message);
     return KT_OK;
 }
 

@@ -55,6 +55,16 @@ kt__gpu_use kt__gpu_get_use(const kt__gpu *gpu) {
     return (kt__gpu_use){0};
 }
 
+uint64_t kt__gpu_free_bytes(const kt__gpu *gpu) {
+    (void)gpu;
+    return 0;
+}
+
+bool kt__gpu_copies(const kt__gpu *gpu) {
+    (void)gpu;
+    return true;
+}
+
 kt_status kt__gpu_set_create(kt__gpu *gpu, kt__gpu_set **out, kt_error *err) {
     (void)gpu;
     *out = NULL;

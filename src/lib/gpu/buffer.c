@@ -19,6 +19,34 @@ static int type_for(const kt__gpu *gpu, uint32_t types, bool mapped) {
     return type >= 0 || mapped ? type : type_with(gpu, types, 0);
 }
 
+/* Of its largest own heap. */
+uint64_t kt__gpu_free_bytes(const kt__gpu *gpu) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+        .pNext = gpu->found.facts.says_budget ? &budget : NULL};
+    uint32_t best = 0;
+    if (gpu->faults.free_bytes) return gpu->faults.free_bytes;
+    gpu->vk.GetPhysicalDeviceMemoryProperties2(gpu->found.device, &all);
+    const VkPhysicalDeviceMemoryProperties *m = &all.memoryProperties;
+    for (uint32_t i = 1; i < m->memoryHeapCount; i++) {
+        bool own = m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
+        bool had = m->memoryHeaps[best].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
+        if (own && (!had || m->memoryHeaps[i].size > m->memoryHeaps[best].size)) best = i;
+    }
+    uint64_t has = m->memoryHeaps[best].size, used = kt__gpu_get_use(gpu).memory_bytes;
+    if (gpu->found.facts.says_budget) {
+        has = budget.heapBudget[best];
+        used = budget.heapUsage[best];
+    }
+    return has > used ? has - used : 0;
+}
+
+bool kt__gpu_copies(const kt__gpu *gpu) {
+    return !gpu->found.info.integrated || gpu->faults.copies;
+}
+
 static VkResult make_buffer(kt__gpu *gpu, size_t bytes, bool import, VkBuffer *out) {
     const VkExternalMemoryBufferCreateInfo external = {
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,

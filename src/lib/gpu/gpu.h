@@ -32,6 +32,7 @@ typedef struct kt__gpu_faults {
     int first_fma;       /* ways to an fma before this one are not tried */
     int lost_after;      /* so many submissions are done; 0: all */
     bool no_memory;      /* allocations of its memory are refused */
+    uint64_t free_bytes; /* what it says that it has; 0: the truth */
     bool copies;         /* weights are copied where they could be shared */
     bool slow_dots;      /* products of four bytes are taken where they are not in hardware */
     bool untested;       /* it is taken without its test, to see its shaders' code */
@@ -61,6 +62,11 @@ typedef struct kt__gpu_use {
     uint64_t n_submits, memory_bytes;
 } kt__gpu_use;
 kt__gpu_use kt__gpu_get_use(const kt__gpu *gpu);
+/* What is free of its memory, by the driver's word (VK_EXT_memory_budget), or of what there is that this program did
+ * not take. */
+uint64_t kt__gpu_free_bytes(const kt__gpu *gpu);
+/* Whether weights are copied to it: it has memory of its own. */
+bool kt__gpu_copies(const kt__gpu *gpu);
 
 /* ---- memory ---- */
 

@@ -136,8 +136,8 @@ kt_status kt__gpu_set_copy(kt__gpu_set *set, const void *host, size_t bytes, kt_
 
 kt_status kt__gpu_set_place(kt__gpu_set *set, const void *host, size_t bytes, kt_error *err) {
     kt_error refused;
-    bool shared = set->gpu->found.info.integrated && !set->gpu->faults.copies;
-    if (shared && kt__gpu_set_share(set, host, bytes, &refused) == KT_OK) return KT_OK;
+    if (!kt__gpu_copies(set->gpu) && kt__gpu_set_share(set, host, bytes, &refused) == KT_OK)
+        return KT_OK;
     return kt__gpu_set_copy(set, host, bytes, err);
 }
 

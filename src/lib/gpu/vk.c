@@ -166,6 +166,7 @@ static void look_at(const kt__vk *vk, const kt__gpu_faults *faults, kt__vk_found
     if (p.apiVersion >= VK_API_VERSION_1_2) {
         f->facts.shares_memory = has_extension(vk, f->device,
                                                VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+        f->facts.says_budget = has_extension(vk, f->device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         f->facts.has_dots = has_extension(vk, f->device,
                                           VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
         read_properties(vk, f);

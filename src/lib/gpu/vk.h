@@ -21,6 +21,7 @@
     X(GetPhysicalDeviceFeatures2)             \
     X(GetPhysicalDeviceQueueFamilyProperties) \
     X(GetPhysicalDeviceMemoryProperties)      \
+    X(GetPhysicalDeviceMemoryProperties2)     \
     X(EnumerateDeviceExtensionProperties)     \
     X(CreateDevice)                           \
     X(GetDeviceProcAddr)
@@ -79,7 +80,7 @@ void kt__vk_close(kt__vk *vk);
 typedef struct kt__gpu_facts {
     uint32_t api; /* Vulkan's version */
     bool compute, rounds_to_nearest, keeps_zeros, keeps_subnormals, has_addresses, shares_memory;
-    bool has_f64;
+    bool has_f64, says_budget;
     bool has_dots, has_fast_dots; /* of four bytes: at all, and in hardware */
 } kt__gpu_facts;
 typedef struct kt__vk_found {

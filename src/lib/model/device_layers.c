@@ -50,6 +50,27 @@ static bool is_proved(kt__device_layers *d, const kt__net *net, int i) {
     return proved;
 }
 
+/* Memory that buffers of passes need, and other programs: of what a device has. */
+enum { LEFT_SHARE = 8 };
+#define LEFT_LEAST ((uint64_t)384 << 20)
+
+/* Whether weights find room by themselves; others are given what there is. */
+static bool has_room(const kt__device_layers *d, uint64_t bytes) {
+    uint64_t has = kt__gpu_get_info(d->gpu)->memory_bytes, left = has / LEFT_SHARE;
+    if (!d->by_itself || !kt__gpu_copies(d->gpu)) return true;
+    if (left < LEFT_LEAST) left = LEFT_LEAST;
+    return kt__gpu_free_bytes(d->gpu) >= bytes + left;
+}
+
+static uint64_t layer_bytes(const kt__net *net, int i) {
+    const kt__weight *all[MATRICES];
+    uint64_t bytes = 0;
+    matrices_of(&net->layers[i], all);
+    for (int m = 0; m < MATRICES; m++)
+        if (all[m]->data) bytes += (uint64_t)all[m]->n_row * all[m]->row_bytes;
+    return bytes;
+}
+
 static kt_status place_matrix(kt__gpu_set *set, const kt__weight *w, kt_error *err) {
     if (!w->data) return KT_OK;
     return kt__gpu_set_place(set, w->data, (size_t)w->n_row * w->row_bytes, err);
@@ -75,7 +96,8 @@ static kt_status place_layer(kt__gpu_set *set, const kt__net *net, int i, kt_err
 }
 
 static kt_status place_head(kt__device_layers *d, const kt__net *net, kt_error *err) {
-    if (!net->head.data || !kt__gpu_takes(net->head.type) || !prove_type(d, net->head.type))
+    if (!net->head.data || !kt__gpu_takes(net->head.type) || !prove_type(d, net->head.type) ||
+        !has_room(d, (uint64_t)net->head.n_row * net->head.row_bytes))
         return KT_OK;
     KT__STEP(place_matrix(d->weights, &net->head, err));
     if (net->head_bias)
@@ -99,6 +121,7 @@ static kt_status place_layers(kt__device_layers *d, const kt__net *net, bool hea
             d->n_unfit++;
             continue;
         }
+        if (!has_room(d, layer_bytes(net, i))) break;
         status = place_layer(d->weights, net, i, &full);
         d->has[i] = status == KT_OK;
         d->n += d->has[i];
@@ -134,7 +157,9 @@ kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__l
     if (!d) return kt__fail_nomem(err, "a device's layers", sizeof *d);
     d->gpu = gpu;
     d->log = log;
+    d->by_itself = n < 0;
     d->n_asked = n < 0 || n > n_layer ? n_layer : n;
+    if (d->by_itself && kt__gpu_get_info(gpu)->software) n = d->n_asked = 0;
     d->has = kt__calloc((size_t)n_layer, sizeof *d->has);
     if (!d->has) {
         status = kt__fail_nomem(err, "a device's layers", (size_t)n_layer);

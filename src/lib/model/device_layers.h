@@ -16,6 +16,7 @@ typedef struct kt__device_layers {
     kt__gpu_set *weights;
     bool *has;               /* [n_layer] the device computes it */
     bool head;               /* and the head's product */
+    bool by_itself;          /* how many was not said */
     int n, n_asked, n_unfit; /* it computes, were asked for, are of a kind that it does not take */
     uint64_t refused;        /* types of weights with which it multiplies wrongly */
     kt__logger *log;
@@ -23,9 +24,9 @@ typedef struct kt__device_layers {
     atomic_bool reported; /* that it was lost */
 } kt__device_layers;
 
-/* Places the last n layers of the net, and the head where n is more than it has layers; n < 0: all
- * that the device has memory for. Fewer are placed where that is used up. The gpu and the log
- * outlive it. */
+/* Places the last n layers of the net, and the head where n is more than it has layers; n < 0: by itself, as
+ * many as leave a part of the device's free memory to others, and none on a device that is the processor. Fewer
+ * are placed where memory is used up. The gpu and the log outlive it. */
 kt_status kt__device_layers_place(const kt__net *net, kt__gpu *gpu, int n, kt__logger *log,
                                   kt__device_layers **out, kt_error *err) KT_CHECKED;
 void kt__device_layers_free(kt__device_layers *layers); /* NULL allowed */

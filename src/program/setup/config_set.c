@@ -202,6 +202,16 @@ static bool is_switch(const kt__setting *s) {
     return s->argument && !strncmp(s->argument, "on|off", 6);
 }
 
+bool kt__setting_has_words(const kt__setting *s) {
+    return s->kind == KT__SET_INT && s->argument && !strcmp(s->argument, "N|auto|all");
+}
+
+static bool parse_word(const kt__setting *s, const char *text, double *out) {
+    bool is_all = !strcmp(text, "all");
+    *out = is_all ? s->high : s->low;
+    return kt__setting_has_words(s) && (is_all || !strcmp(text, "auto"));
+}
+
 /* ---- from text ---- */
 
 static kt_status set_plain(kt__config *c, const kt__setting *s, const char *value, const char *from,
@@ -226,11 +236,15 @@ static kt_status set_plain(kt__config *c, const kt__setting *s, const char *valu
         if (*value && !*end) return set_number(c, s, number, value, from, err);
         return kt__config_expected(s, from, "permissions such as 0600", value, err);
     default:
+        if (parse_word(s, value, &number)) return set_number(c, s, number, value, from, err);
         number = strtod(value, &end);
         if (*value && !*end && (s->kind == KT__SET_FLOAT || number == floor(number)))
             return set_number(c, s, number, value, from, err);
-        return kt__config_expected(
-            s, from, s->kind == KT__SET_FLOAT ? "a number" : "a whole number", value, err);
+        return kt__config_expected(s, from,
+                                   s->kind == KT__SET_FLOAT   ? "a number"
+                                   : kt__setting_has_words(s) ? "a whole number, auto or all"
+                                                              : "a whole number",
+                                   value, err);
     }
 }
 
@@ -288,7 +302,8 @@ static kt_status set_texts(kt__config *c, const kt__setting *s, const kt__toml *
 static kt_status set_toml_number(kt__config *c, const kt__setting *s, const kt__toml *v,
                                  const char *from, kt_error *err) {
     char got[32];
-    bool real = s->kind == KT__SET_FLOAT, text = s->kind == KT__SET_SIZE || s->kind == KT__SET_MODE;
+    bool real = s->kind == KT__SET_FLOAT;
+    bool text = s->kind == KT__SET_SIZE || s->kind == KT__SET_MODE || kt__setting_has_words(s);
     if (v->kind == KT__TOML_STRING && text) return set_plain(c, s, v->text, from, err);
     if (v->kind == KT__TOML_INT) {
         snprintf(got, sizeof got, "%lld", (long long)v->whole);

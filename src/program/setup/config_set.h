@@ -32,6 +32,8 @@ struct kt__override {
     unsigned char value[sizeof(kt__texts)]; /* as it lies in kt__config */
     kt__override *next;
 };
+bool kt__setting_has_words(
+    const kt__setting *setting);                /* a number that "auto" and "all" mean, too */
 size_t kt__setting_size(kt__setting_kind kind); /* of a value in kt__config */
 
 /* ---- config_whole.c: [[models]] ---- */

@@ -90,7 +90,7 @@ static bool keep_cpus(void *base, const kt__opt *opt, const char *value, char *e
 static kt__opt_kind kind_of(const kt__setting *s) {
     switch (s->kind) {
     case KT__SET_BOOL: return KT__OPT_ON;
-    case KT__SET_INT: return KT__OPT_INT;
+    case KT__SET_INT: return kt__setting_has_words(s) ? KT__OPT_TEXT : KT__OPT_INT;
     case KT__SET_FLOAT: return KT__OPT_FLOAT;
     case KT__SET_SIZE: return KT__OPT_SIZE;
     default: return s->argument && strchr(s->argument, '|') ? KT__OPT_ENUM : KT__OPT_TEXT;
