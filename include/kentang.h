@@ -1430,6 +1430,7 @@ typedef struct kt_engine_stats {
     /* of kt_engine_params.kv_pressure, by type, in blocks of 16 positions: turned to it so far, and such now, of which
      * two (or four) take a little more than one of kv_blocks */
     uint64_t n_pressed_blocks[KT_KV_TYPES], kv_blocks_pressed[KT_KV_TYPES];
+    float device_temperature_c, device_power_w; /* of a graphics processor; 0: unknown */
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);

@@ -168,6 +168,79 @@ static void test_byte_dots(void **state) {
     kt__gpu_close(other);
 }
 
+/* A library in place of NVIDIA's. */
+static char asked_for[64];
+static int n_started;
+
+static int fake_init(void) {
+    n_started++;
+    return 0;
+}
+
+static int fake_shutdown(void) {
+    n_started--;
+    return 0;
+}
+
+static int fake_handle(const char *uuid, void **out) {
+    snprintf(asked_for, sizeof asked_for, "%s", uuid);
+    *out = asked_for;
+    return 0;
+}
+
+static int fake_temperature(void *of, unsigned sensor, unsigned *out) {
+    *out = of == asked_for && sensor == 0 ? 61 : 0;
+    return 0;
+}
+
+static int fake_power(void *of, unsigned *out) {
+    *out = of == asked_for ? 70500 : 0;
+    return 0;
+}
+
+static const char *left_out;
+
+static void *find_fake(const char *name) {
+    static int (*const init)(void) = fake_init, (*const shutdown)(void) = fake_shutdown;
+    static int (*const handle)(const char *, void **) = fake_handle;
+    static int (*const temperature)(void *, unsigned, unsigned *) = fake_temperature;
+    static int (*const power)(void *, unsigned *) = fake_power;
+    const struct {
+        const char *name;
+        const void *at;
+    } all[] = {{"nvmlInit_v2", &init},
+               {"nvmlShutdown", &shutdown},
+               {"nvmlDeviceGetHandleByUUID", &handle},
+               {"nvmlDeviceGetTemperature", &temperature},
+               {"nvmlDeviceGetPowerUsage", &power}};
+    void *out = NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, name) == 0 && (!left_out || strcmp(left_out, name) != 0))
+            memcpy(&out, all[i].at, sizeof out);
+    return out;
+}
+
+static void test_health(void **state) {
+    const kt__gpu_faults faults = {.nvml = find_fake, .untested = true};
+    (void)state;
+    need_device();
+    assert_true(kt__gpu_get_health(gpu).power_w == 0); /* this driver has none */
+    for (int missing = 0; missing < 2; missing++) {
+        kt__gpu *other;
+        kt_error err;
+        left_out = missing ? "nvmlDeviceGetPowerUsage" : NULL;
+        die_on(kt__gpu_open(device, NULL, &faults, &other, &err), &err);
+        kt__gpu_health health = kt__gpu_get_health(other);
+        assert_true(health.temperature_c == (missing ? 0 : 61));
+        assert_true(health.power_w == (missing ? 0 : 70.5f));
+        assert_int_equal(n_started, !missing);
+        kt__gpu_close(other);
+        assert_int_equal(n_started, 0);
+    }
+    assert_int_equal(strlen(asked_for), 40);
+    assert_int_equal(strspn(asked_for, "GPU-0123456789abcdef"), 40);
+}
+
 static void test_lost_while_tested(void **state) {
     const kt__gpu_faults lost = {.lost_after = 2}, full = {.no_memory = true};
     kt__gpu *other;
@@ -219,6 +292,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_operations),
         cmocka_unit_test(test_every_check),
         cmocka_unit_test(test_byte_dots),
+        cmocka_unit_test(test_health),
         cmocka_unit_test(test_lost_while_tested),
         cmocka_unit_test(test_is_kept),
         cmocka_unit_test(test_fma_in_integers),

@@ -308,6 +308,9 @@ static void add_expert_counts(const kt_engine *engine, kt_engine_stats *out) {
 static void add_device_use(const kt_engine *engine, kt_engine_stats *out) {
     if (!engine->model->device) return;
     kt__gpu_use use = kt__gpu_get_use(engine->model->gpu);
+    kt__gpu_health health = kt__gpu_get_health(engine->model->gpu);
+    out->device_temperature_c = health.temperature_c;
+    out->device_power_w = health.power_w;
     out->device_lost = kt__gpu_is_lost(engine->model->gpu);
     out->device_bytes = use.memory_bytes;
     out->device_us = (uint64_t)(use.wait_us - engine->model->device->before_us);

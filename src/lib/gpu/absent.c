@@ -55,6 +55,11 @@ kt__gpu_use kt__gpu_get_use(const kt__gpu *gpu) {
     return (kt__gpu_use){0};
 }
 
+kt__gpu_health kt__gpu_get_health(const kt__gpu *gpu) {
+    (void)gpu;
+    return (kt__gpu_health){0, 0};
+}
+
 uint64_t kt__gpu_free_bytes(const kt__gpu *gpu) {
     (void)gpu;
     return 0;

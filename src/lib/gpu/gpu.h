@@ -36,6 +36,7 @@ typedef struct kt__gpu_faults {
     bool copies;         /* weights are copied where they could be shared */
     bool slow_dots;      /* products of four bytes are taken where they are not in hardware */
     bool untested;       /* it is taken without its test, to see its shaders' code */
+    void *(*nvml)(const char *function); /* in place of NVIDIA's library, whatever the device */
 } kt__gpu_faults;
 
 /* Those that Vulkan names. KT_E_UNSUPPORTED: no library, or none that works. */
@@ -62,6 +63,11 @@ typedef struct kt__gpu_use {
     uint64_t n_submits, memory_bytes;
 } kt__gpu_use;
 kt__gpu_use kt__gpu_get_use(const kt__gpu *gpu);
+/* 0: unknown. */
+typedef struct kt__gpu_health {
+    float temperature_c, power_w;
+} kt__gpu_health;
+kt__gpu_health kt__gpu_get_health(const kt__gpu *gpu);
 /* What is free of its memory, by the driver's word (VK_EXT_memory_budget), or of what there is that this program did
  * not take. */
 uint64_t kt__gpu_free_bytes(const kt__gpu *gpu);

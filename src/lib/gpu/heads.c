@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/geometry.h"
-#include "gpu/heads.h"
+#include "gpu/steps.h"
 #include "kv/slabs.h"
 #include "ops/dev.h"
 

@@ -225,6 +225,7 @@ static kt_status open_device(kt__gpu *gpu, const char *name, const char *kept, k
     if (result != VK_SUCCESS)
         return kt__fail(err, KT_E_UNSUPPORTED, "%.100s cannot be opened (%d)", gpu->found.info.name,
                         (int)result);
+    kt__gpu_health_open(gpu);
     return prove_check(gpu, KT__CHECK_BASE, err);
 }
 
@@ -257,6 +258,7 @@ void kt__gpu_close(kt__gpu *gpu) {
         vk->DestroyPipelineLayout(gpu->device, gpu->layout, NULL);
         vk->DestroyDevice(gpu->device, NULL);
     }
+    kt__gpu_health_close(gpu);
     kt__vk_close(vk);
     pthread_mutex_destroy(&gpu->queue_lock);
     pthread_mutex_destroy(&gpu->pipeline_lock);

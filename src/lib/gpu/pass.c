@@ -1,6 +1,6 @@
 /* The table of operations of a device: each is recorded where it reaches all operands, else done by
  * the processor after what was recorded. */
-#include "gpu/heads.h"
+#include "gpu/steps.h"
 
 #include <string.h>
 

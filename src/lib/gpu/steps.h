@@ -49,4 +49,9 @@ typedef struct kt__gpu_product {
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at);
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p);
 
+/* Queries, keys and values, and attention: heads.c. False where the processor has to do it; nothing is recorded
+ * then. */
+bool kt__gpu_qkv(kt__gpu_pass *pass, const kt__acts *acts, const kt__qkv *desc);
+bool kt__gpu_attention(kt__gpu_pass *pass, const kt__attention *desc);
+
 #endif

@@ -95,6 +95,7 @@ static void read_properties(const kt__vk *vk, kt__vk_found *f) {
              p12.driverInfo);
     f->facts.has_fast_dots = dots.integerDotProduct4x8BitPackedSignedAccelerated;
     f->host_align = f->facts.shares_memory ? (size_t)host.minImportedHostPointerAlignment : 4096;
+    memcpy(f->uuid, p11.deviceUUID, sizeof f->uuid);
     f->alloc_max = p11.maxMemoryAllocationSize > 1u << 30 ? (size_t)1 << 30
                                                           : (size_t)p11.maxMemoryAllocationSize;
 }

@@ -89,6 +89,7 @@ typedef struct kt__vk_found {
     kt__gpu_facts facts;
     uint32_t queue_family;
     uint32_t driver_version, vendor, id;
+    uint8_t uuid[16];
     size_t host_align, alloc_max;
 } kt__vk_found;
 kt_status kt__vk_find(const kt__vk *vk, const kt__gpu_faults *faults,
@@ -131,6 +132,15 @@ typedef struct kt__gpu_module {
 } kt__gpu_module;
 const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader);
 
+/* NVIDIA's library; not started: there is none, or it does not know the device. */
+typedef struct kt__nvml {
+    void *lib, *device;
+    bool started;
+    int (*temperature)(void *device, unsigned sensor, unsigned *celsius);
+    int (*power)(void *device, unsigned *milliwatts);
+    int (*shutdown)(void);
+} kt__nvml;
+
 /* What is tested, and kept, apart: what every layer needs, products with each type, pages of each form. */
 enum {
     KT__CHECK_BASE,
@@ -154,6 +164,7 @@ struct kt__gpu {
     char *kept; /* a file of them, or NULL */
     /* models are opened, which copies weights and tests, while others compute */
     pthread_mutex_t queue_lock, pipeline_lock, test_lock;
+    kt__nvml nvml;
     atomic_bool lost;
     atomic_int_fast64_t wait_us;
     atomic_uint_fast64_t n_submits, memory_bytes;
@@ -169,6 +180,9 @@ static inline bool kt__gpu_lost(const kt__gpu *gpu) {
 
 /* VK_NULL_HANDLE: it cannot be made, and the device counts as lost. */
 VkPipeline kt__gpu_pipeline(kt__gpu *gpu, kt__gpu_shader shader, int kind);
+
+void kt__gpu_health_open(kt__gpu *gpu);
+void kt__gpu_health_close(kt__gpu *gpu);
 
 /* ---- memory ---- */
 

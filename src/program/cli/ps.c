@@ -107,11 +107,17 @@ static void print_devices(const json_t *models) {
     json_array_foreach(models, i, m) {
         const json_t *d = json_object_get(m, "device");
         if (!d) continue;
-        printf("\n%s: %lld layers%s on %s%s, %.0f MB of its memory, %.0f%% of the time\n",
+        double celsius = json_number_value(json_object_get(d, "temperature_c"));
+        char health[64] = "";
+        if (celsius > 0)
+            snprintf(health, sizeof health, ", %.0f C, %.0f W", celsius,
+                     json_number_value(json_object_get(d, "power_w")));
+        printf("\n%s: %lld layers%s on %s%s, %.0f MB of its memory, %.0f%% of the time%s\n",
                text_at(m, "name"), whole_at(d, "layers"),
                json_is_true(json_object_get(d, "head")) ? " and the head" : "", text_at(d, "name"),
                json_is_true(json_object_get(d, "lost")) ? " (which failed)" : "",
-               megabytes_of(d, "bytes"), 100 * json_number_value(json_object_get(d, "share")));
+               megabytes_of(d, "bytes"), 100 * json_number_value(json_object_get(d, "share")),
+               health);
     }
 }
 

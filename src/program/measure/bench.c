@@ -454,6 +454,8 @@ static void describe_subject(const bench_opts *o, const subject *s, const machin
     report->n_params = info.n_params;
     snprintf(report->isa, sizeof report->isa, "%s", kt_ctx_isa(s->ctx));
     report->blas = kt__place_uses_blas(o->config);
+    snprintf(report->device, sizeof report->device, "%.79s", info.device ? info.device : "");
+    report->n_gpu_layers = info.n_gpu_layers;
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
 }
 

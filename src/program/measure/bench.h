@@ -53,6 +53,8 @@ typedef struct kt__bench_report {
     uint64_t weight_bytes, n_params;
     char isa[16], processor[64];
     bool blas;
+    char device[80]; /* that computed layers, so many; "": none did */
+    int n_gpu_layers;
     char pages[48];      /* in which the weights lay at the end */
     kt__bench_row *rows; /* [n_rows], heap */
     int n_rows;

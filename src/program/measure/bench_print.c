@@ -26,7 +26,8 @@ static void print_md(const kt__bench_report *r) {
         snprintf(kv, sizeof kv, "%s/%s", kt_kv_type_name(row->kv_keys),
                  kt_kv_type_name(row->kv_values));
         snprintf(name, sizeof name, "%.50s %.12s", r->model, r->quant);
-        snprintf(backend, sizeof backend, "CPU %s%s", r->isa, r->blas ? "+blas" : "");
+        snprintf(backend, sizeof backend, "CPU %s%s%s", r->isa, r->blas ? "+blas" : "",
+                 r->device[0] ? "+GPU" : "");
         kt__bench_test_name(&row->test, test, sizeof test);
         snprintf(speed, sizeof speed, "%.2f \u00b1 %.2f", row->median, row->spread);
         if (row->bound)
@@ -42,6 +43,7 @@ static void print_limits(const kt__bench_report *r) {
     printf("\n%s, %s, kentang " KT_VERSION ", median \u00b1 half the range of %d runs, batch %d\n",
            r->processor[0] ? r->processor : "unknown processor", r->isa, r->rows[0].n_runs,
            r->rows[0].n_batch);
+    if (r->device[0]) printf("%d layers on %s\n", r->n_gpu_layers, r->device);
     if (r->pages[0]) printf("weights %s\n", r->pages);
     for (int i = 0; i < r->n_rows; i++) {
         const kt__bench_row *row = &r->rows[i];
@@ -66,14 +68,15 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
                             "bound", row->bound);
     json_t *more = json_pack(
         "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b, s:s, s:s, "
-        "s:i, s:s}",
+        "s:i, s:s, s:s*, s:i}",
         "n_prompt", row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth,
         "n_streams", row->test.n_streams, "model", r->model, "arch", r->arch, "quant", r->quant,
         "size_bytes", (json_int_t)r->weight_bytes, "n_params", (json_int_t)r->n_params, "isa",
         r->isa, "processor", r->processor, "n_batch", (int)row->n_batch, "n_ubatch",
         (int)row->n_ubatch, "version", KT_VERSION, "blas", r->blas, "kv_keys",
         kt_kv_type_name(row->kv_keys), "kv_values", kt_kv_type_name(row->kv_values), "kv_tail",
-        (int)row->kv_tail, "pages", r->pages);
+        (int)row->kv_tail, "pages", r->pages, "device", r->device[0] ? r->device : NULL,
+        "gpu_layers", r->n_gpu_layers);
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
         kt__json_positive(row->limits.read_bytes_per_s), "i8_mac_per_s",

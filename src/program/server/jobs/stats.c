@@ -76,10 +76,12 @@ static void write_device(kt__buf *out, const kt_model_info *model, const kt_engi
     (void)kt__buf_puts(out, ",\"device\":{");
     kt__json_member(out, "name", model->device);
     (void)kt__buf_printf(out,
-                         ",\"layers\":%d,\"head\":%s,\"bytes\":%llu,\"lost\":%s,\"share\":%.3f}",
+                         ",\"layers\":%d,\"head\":%s,\"bytes\":%llu,\"lost\":%s,\"share\":%.3f,"
+                         "\"temperature_c\":%.0f,\"power_w\":%.1f}",
                          (int)model->n_gpu_layers, model->gpu_head ? "true" : "false",
                          (unsigned long long)st->device_bytes, st->device_lost ? "true" : "false",
-                         all_us ? (double)st->device_us / (double)all_us : 0.0);
+                         all_us ? (double)st->device_us / (double)all_us : 0.0,
+                         (double)st->device_temperature_c, (double)st->device_power_w);
 }
 
 /* The store of keys and values: blocks in use, blocks kept for later prompts, and how much of the

@@ -271,6 +271,8 @@ GET(get_expert_bytes, s->expert_read_bytes)
 GET(get_device_memory, s->device_bytes)
 GET(get_device_time, (double)s->device_us * 1e-6)
 GET(get_device_lost, s->device_lost)
+GET(get_device_temperature, s->device_temperature_c)
+GET(get_device_power, s->device_power_w)
 GET(get_drafted, s->drafted_tokens)
 GET(get_accepted, s->accepted_tokens)
 GET(get_busy, s->n_refused_busy)
@@ -357,6 +359,9 @@ static const row rows[] = {
     {"device_seconds_total", "counter", "time spent waiting for a graphics processor", NULL, NULL,
      get_device_time},
     {"device_lost", "gauge", "1: the graphics processor failed", NULL, NULL, get_device_lost},
+    {"device_temperature_celsius", "gauge", "of the graphics processor; 0: unknown", NULL, NULL,
+     get_device_temperature},
+    {"device_power_watts", "gauge", "that it takes; 0: unknown", NULL, NULL, get_device_power},
     {"experts_used_total", "counter", "experts that layers used, where they are read as needed",
      NULL, NULL, get_experts_used},
     {"experts_missed_total", "counter", "of these, not in memory by then", NULL, NULL,
