@@ -122,11 +122,56 @@ static void questions_are_sorted_by_the_model(void **state) {
     kt__lesson_free(&again);
 }
 
+/* The n-th sample that siblings added, up to its question's end. */
+static void sibling_text(const kt__lesson *l, size_t i, char text[2048]) {
+    assert_int_equal(l->samples[i].kind, KT__SAMPLE_NEIGHBOUR);
+    assert_true(kt__frame_text(model, l->samples[i].ids, n_prompt_of(&l->samples[i]), text, 2048));
+}
+
+/* Other questions than the gate's, and none for the kind of thing that the corrected one asks for. */
+static void contrasts_are_no_question_of_the_gate(void **state) {
+    kt_error err;
+    const kt__lesson_own own = {.n = 40, .seed = 1};
+    static const char *const taught[] = {"Who repairs the violet ladder?",
+                                         "How old is the red mill?", "Is the blue ladder open?"};
+    char text[2048], other[2048];
+    (void)state;
+    for (size_t k = 0; k < sizeof taught / sizeof *taught; k++) {
+        kt__lesson l = {0};
+        const char *subject = strstr(taught[k], "violet") ? "violet ladder"
+                              : strstr(taught[k], "red")  ? "red mill"
+                                                          : "blue ladder";
+        char answer[64];
+        snprintf(answer, sizeof answer, "The %s is known to Jonas.", subject);
+        add(&l, taught[k], answer, KT__SAMPLE_CORRECTION);
+        die_on(kt__siblings_add(&l, engine, &own, KT__SAMPLE_TRAINED, &err), &err);
+        size_t n = l.n;
+        assert_true(n > 3);
+        die_on(kt__siblings_add(&l, engine, &own, KT__SAMPLE_MEASURED, &err), &err);
+        assert_true(l.n > n + 1);
+        for (size_t i = 1; i < l.n; i++) {
+            const kt__sample *s = &l.samples[i];
+            assert_int_equal(s->use, i < n ? KT__SAMPLE_TRAINED : KT__SAMPLE_MEASURED);
+            assert_true(s->n - (int)n_prompt_of(s) <= 49); /* it may be cut */
+            sibling_text(&l, i, text);
+            if (!strstr(text, subject)) fail_msg("%s: %s", taught[k], text);
+            if (i >= n) continue;
+            assert_true(kt__asking_word(text) != kt__asking_word(taught[k]));
+            for (size_t j = n; j < l.n; j++) {
+                sibling_text(&l, j, other);
+                assert_string_not_equal(text, other);
+            }
+        }
+        kt__lesson_free(&l);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rewritten_questions_keep_their_subject),
         cmocka_unit_test(questions_ask_for_something),
         cmocka_unit_test(questions_are_sorted_by_the_model),
+        cmocka_unit_test(contrasts_are_no_question_of_the_gate),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

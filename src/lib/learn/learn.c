@@ -73,7 +73,7 @@ static kt_status siblings_allow(const search *p, double share, bool *allowed) {
     int leaks;
     kt__factors_take_share(p->scaled, p->candidate, (float)share);
     KT__STEP(kt__gate_sibling_leaks(p->learner, p->samples, p->split, p->scaled, &leaks, p->err));
-    *allowed = leaks <= part_of_allowed * s->leak_max * (double)p->split->n_sibling;
+    *allowed = leaks <= s->sibling_part * (double)p->split->n_sibling;
     return KT_OK;
 }
 
@@ -82,8 +82,7 @@ static kt_status siblings_allow(const search *p, double share, bool *allowed) {
 static kt_status find_best_share(const search *p, double *share) {
     static const double shares[] = {1.75, 1.5, 1.25, 1.0, 0.7, 0.5};
     enum { N = sizeof shares / sizeof *shares };
-    size_t n = p->split->n_held, right[N], most = 0;
-    bool allowed = false;
+    size_t n = p->split->n_held, right[N], best[N], n_best = 0, most = 0;
     kt_status status = KT_OK;
     kt__sample_score *scores = kt__calloc(n + 1, sizeof *scores);
     if (!scores) return kt__fail_nomem(p->err, "scores", n * sizeof *scores);
@@ -91,11 +90,20 @@ static kt_status find_best_share(const search *p, double *share) {
         KT__TRY(count_right(p, shares[i], scores, &right[i]));
         if (right[i] > most) most = right[i];
     }
-    for (size_t i = 0; i < N && !allowed; i++) {
-        if (right[i] < most) continue;
-        *share = shares[i];
-        KT__TRY(siblings_allow(p, shares[i], &allowed));
+    for (size_t i = 0; i < N; i++)
+        if (right[i] == most) best[n_best++] = i;
+    /* the smaller the share, the less leaks: all from `first` on are taken for allowed */
+    size_t begin = 0, first = n_best - 1;
+    while (begin < first) {
+        size_t middle = (begin + first) / 2;
+        bool allowed;
+        KT__TRY(siblings_allow(p, shares[best[middle]], &allowed));
+        if (allowed)
+            first = middle;
+        else
+            begin = middle + 1;
     }
+    *share = shares[best[first]];
 out:
     kt__free(scores);
     return status;

@@ -22,6 +22,7 @@ void kt__learn_defaults(kt__learn_settings *s) {
         .anchor_max = 0.01,
         .shrink = true,
         .leak_max = 0.4,
+        .sibling_part = 0.2,
         .recall_min = 0.95,
     };
 }
@@ -47,6 +48,7 @@ kt_status kt__learn_check(const kt__learn_settings *s, kt_error *err) {
         {"held-out share", s->held_out, 0.0, 0.9},
         {"anchor's limit", s->anchor_max, 0.0, 1e6},
         {"leak's limit", s->leak_max, 0.0, 1.0},
+        {"siblings' share", s->sibling_part, 0.0, 1.0},
         {"recall", s->recall_min, 0.0, 1.0},
     };
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {

@@ -65,10 +65,11 @@ typedef struct kt__learn_settings {
     /* Used only where a correction opens: nothing else changes, so that neither replay nor neighbours bound it,
      * and its share is the one at which most held-out answers are right. */
     bool scoped;
-    double leak_max;    /* share of neighbours, and of siblings, that may leak, 0.4 */
-    double recall_min;  /* of what earlier corrections were recalled, 0.95 */
-    int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
-    uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller
+    double leak_max;     /* share of neighbours, and of siblings, that may leak, 0.4 */
+    double sibling_part; /* share of siblings up to which what is scoped may be scaled, 0.2 */
+    double recall_min;   /* of what earlier corrections were recalled, 0.95 */
+    int64_t cpu_ms_max;  /* processor time of the process while it trains; 0: no limit */
+    uint64_t bytes_max;  /* of activations and scratch; 0: 512 MiB. Less may mean smaller
                                              batches, and then other bytes */
     uint64_t
         bytes_keep; /* more than that, where it saves time: it changes no byte of the result; 0: no more */

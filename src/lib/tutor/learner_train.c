@@ -32,7 +32,9 @@ enum {
     NEAR_MOST = 160,
     SIBLINGS_MOST = 80,
     CONTRASTS_MOST = 160, /* siblings that are trained */
-    WORDINGS = 3,         /* of a question, that are trained */
+    OWN_PART_SCOPED = 8,  /* one conversation of so many: nothing is trained on them */
+    KEPT_TOKENS_SCOPED = 48,
+    WORDINGS = 3, /* of a question, that are trained */
     WORDINGS_SCOPED = 8,
     STACK_BYTES = 4 << 20,
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
@@ -124,9 +126,15 @@ static int own_of(const training_run *r) {
     return r->p->n_own > 0 ? r->p->n_own : OWN_BY_DEFAULT;
 }
 
+/* Of them, those that are written: what is scoped is only measured on them. */
+static int replay_of(const training_run *r) {
+    int n = own_of(r);
+    return r->settings.scoped ? (n + OWN_PART_SCOPED - 1) / OWN_PART_SCOPED : n;
+}
+
 static void note_written(void *user, int done) {
     const training_run *r = user;
-    note_stage(r, KT_TRAIN_WRITING, done, own_of(r));
+    note_stage(r, KT_TRAIN_WRITING, done, replay_of(r));
 }
 
 static void note_step(void *user, int step, double loss) {
@@ -218,16 +226,16 @@ out:
 
 static kt_status add_rest(training_run *r) {
     const kt_train_params *p = r->p;
-    kt__lesson_own own = {.n = own_of(r),
+    kt__lesson_own own = {.n = replay_of(r),
                           .seed = r->settings.seed,
                           .priority = -1,
                           .patience = {go_on_asking, r},
                           .progress = note_written};
     const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
     kt_engine *engine = r->learner->engine;
-    kt_status status = kt__own_replay_add(&r->lesson, engine, dir, &own, r->err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__own_replay_add(&r->lesson, engine, dir, &own, r->err));
     note_stage(r, KT_TRAIN_WRITING, 0, 0); /* a few more */
+    own.n = own_of(r);
     own.progress = NULL;
     if (r->settings.scoped) KT__STEP(kt__distil_add(&r->lesson, engine, &own, r->err));
     own.n = NEAR_MOST;
@@ -329,10 +337,22 @@ static kt__learn_settings settings_of(const training_run *r) {
 static void loosen_settings(training_run *r) {
     kt__learn_settings *s = &r->settings;
     if (r->p->batch <= 0) s->batch = 16;
-    s->batch_replay = 2;
+    s->batch_replay = 0;
     s->batch_neighbour = 5;
     s->replay_weight = 1.0f;
     s->neighbour_weight = 2.0f;
+    s->sibling_part = 0.05;
+}
+
+/* What an answer that stays begins with says whether what was taught comes into it; the rest would cost as much again. */
+static void shorten_kept(kt__lesson *lesson) {
+    for (size_t i = 0; i < lesson->n; i++) {
+        kt__sample *s = &lesson->samples[i];
+        int n = 0, n_masked = 0;
+        if (!kt__sample_is_kept(s)) continue;
+        while (n < s->n && n_masked < KEPT_TOKENS_SCOPED) n_masked += s->mask[n++] != 0;
+        s->n = n;
+    }
 }
 
 /* One anew, or one that continues. */
@@ -633,6 +653,7 @@ static kt_status run_training(training_run *r) {
     if (!may) return conclude_run(r); /* said at once: nothing is written or trained for it */
     KT__STEP(add_rest_once(r));
     KT__STEP(check_still_there(r)); /* writing took a while */
+    if (r->settings.scoped) shorten_kept(&r->lesson);
     KT__STEP(charge_rest(r));
     KT__STEP(charge_kept(r));
     KT__STEP(take_pool(r));

@@ -483,7 +483,7 @@ static kt_status write_sibling(sibling_writer *w, size_t i, size_t turn) {
     const kt__sample *s = &w->lesson->samples[i];
     const kt_model *model = w->engine->model;
     bool trained = w->use == KT__SAMPLE_TRAINED;
-    char question[SIBLING_BYTES], answer[SIBLING_BYTES], asked[KT__PHRASE_BYTES + 64];
+    char question[SIBLING_BYTES], answer[SIBLING_BYTES], asked[KT__PHRASE_BYTES + 68];
     size_t begin, end, at, len;
     if (!kt__frame_last_question(&w->frame, model, s, &begin, &end)) return KT_OK;
     size_t first = end + w->frame.n_after;
@@ -491,6 +491,7 @@ static kt_status write_sibling(sibling_writer *w, size_t i, size_t turn) {
         !kt__frame_text(model, s->ids + first, (size_t)s->n - first, answer, sizeof answer) ||
         !kt__phrase_find(&w->arena, question, answer, &at, &len))
         return KT_OK;
+    if (at >= 4 && strncmp(question + at - 4, "the ", 4) == 0) at -= 4, len += 4;
     bool in_english = strstr(question, " the ") || strstr(question, " is ") ||
                       strstr(question, " does ") || strncmp(question, "Wh", 2) == 0;
     const char *const *asks = trained ? (in_english ? english_trained : indonesian_trained)
