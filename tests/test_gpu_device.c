@@ -65,6 +65,26 @@ static void test_missing_properties(void **state) {
     }
 }
 
+/* Without the library, a driver, or a device. */
+static void test_nothing_there(void **state) {
+    const kt__gpu_faults no_library = {.library = "libvulkan-is-not-here.so.1"};
+    kt__gpu *other;
+    kt_error err;
+    (void)state;
+    assert_int_equal(kt__gpu_open(NULL, NULL, &no_library, &other, &err), KT_E_UNSUPPORTED);
+    assert_null(other);
+    assert_non_null(strstr(err.message, "libvulkan.so.1 is not installed"));
+    need_device();
+    setenv("VK_ICD_FILENAMES", "/nowhere/driver.json", 1);
+    assert_int_equal(kt__gpu_open(NULL, NULL, NULL, &other, &err), KT_E_UNSUPPORTED);
+    unsetenv("VK_ICD_FILENAMES");
+    assert_null(other);
+    assert_non_null(strstr(err.message, "is a driver installed? On Debian: mesa-vulkan-drivers"));
+    assert_int_equal(kt__gpu_open(NULL, NULL, NULL, &other, &err), KT_E_UNSUPPORTED);
+    assert_null(other);
+    assert_non_null(strstr(err.message, "which is this processor"));
+}
+
 static void test_names(void **state) {
     kt__gpu *other;
     kt_error err;
@@ -288,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drivers_fma_is_refused),
         cmocka_unit_test(test_missing_properties),
+        cmocka_unit_test(test_nothing_there),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_operations),
         cmocka_unit_test(test_every_check),

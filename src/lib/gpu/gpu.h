@@ -27,6 +27,7 @@ typedef struct kt__gpu_info {
 
 /* What tests put in the way of a device. */
 typedef struct kt__gpu_faults {
+    const char *library; /* in place of libvulkan.so.1 */
     const char *missing; /* a property that it lacks: "vulkan", "compute", "rounding", ... */
     const char *wrong;   /* an operation of the test whose result is changed */
     int first_fma;       /* ways to an fma before this one are not tried */

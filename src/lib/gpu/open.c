@@ -12,7 +12,7 @@ kt_status kt__gpu_list(kt__gpu_info out[KT__GPUS_MAX], int *n, kt_error *err) {
     *n = 0;
     kt__vk_found *found = kt__calloc(KT__GPUS_MAX, sizeof *found);
     if (!found) return kt__fail_nomem(err, "the list of devices", 0);
-    kt_status status = kt__vk_open(&vk, err);
+    kt_status status = kt__vk_open(&vk, NULL, err);
     if (status == KT_OK) {
         status = kt__vk_find(&vk, NULL, found, n, err);
         kt__vk_close(&vk);
@@ -219,7 +219,7 @@ out:
 
 static kt_status open_device(kt__gpu *gpu, const char *name, const char *kept, kt_error *err) {
     gpu->kept = kept ? kt__strdup(kept) : NULL; /* without it, tests are repeated */
-    KT__STEP(kt__vk_open(&gpu->vk, err));
+    KT__STEP(kt__vk_open(&gpu->vk, gpu->faults.library, err));
     KT__STEP(find_device(gpu, name && *name ? name : NULL, err));
     VkResult result = make_device(gpu);
     if (result != VK_SUCCESS)

@@ -27,9 +27,9 @@ static kt_status make_instance(kt__vk *vk, kt_error *err) {
     return KT_OK;
 }
 
-kt_status kt__vk_open(kt__vk *vk, kt_error *err) {
+kt_status kt__vk_open(kt__vk *vk, const char *library, kt_error *err) {
     memset(vk, 0, sizeof *vk);
-    vk->lib = kt__library_open("libvulkan.so.1");
+    vk->lib = kt__library_open(library ? library : "libvulkan.so.1");
     if (!vk->lib)
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "libvulkan.so.1 is not installed; on Debian: libvulkan1, and the graphics "

@@ -72,8 +72,8 @@ typedef struct kt__vk {
 #undef X
 } kt__vk;
 
-/* Opens the library and makes an instance; KT_E_UNSUPPORTED in words. */
-kt_status kt__vk_open(kt__vk *vk, kt_error *err) KT_CHECKED;
+/* Opens the library, of that name in tests, and makes an instance; KT_E_UNSUPPORTED in words. */
+kt_status kt__vk_open(kt__vk *vk, const char *library, kt_error *err) KT_CHECKED;
 void kt__vk_close(kt__vk *vk);
 
 /* What a device has of what this room needs. */
