@@ -54,8 +54,9 @@ size_t kt__json_numbers_origin(const char *text, size_t len, size_t at);
 /* JSON read where it lies, without a tree of it: for lists of hundreds of thousands.
  *
  * Owns: one pass over a text that it changes: a string is unescaped and ended with a NUL in its own
- * place, so that it lives as long as the text. Strings and numbers are base/json.h's; what it takes is what jansson takes: valid UTF-8, no
- * control characters, no NUL. Knows nothing of what a file means. One thread. */
+ * place, so that it lives as long as the text. Strings and numbers are base/json.h's; what it takes
+ * is what jansson takes: valid UTF-8, no control characters, no NUL. Knows nothing of what a file
+ * means. One thread. */
 
 typedef struct kt__json_scan {
     char *at, *end;    /* *end is NUL */
