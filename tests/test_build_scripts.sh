@@ -31,10 +31,11 @@ run() { # SCRIPT: its output in out, without a terminal
     PATH="$dir/bin:$PATH" /bin/sh "scripts/$1" >"$dir/out" 2>&1
 }
 
-# demo builds all that `cmake --install` installs, with the flags of check
+# demo builds the program with one tier, and then all that `cmake --install` installs, with the flags of check
 run demo || fail "demo"
-grep -q '^ninja .*kentang_install' "$dir/calls" || fail "demo leaves out what is installed"
-demo_flags=$(grep '^cmake .*-B build ' "$dir/calls")
+[ "$(grep -c '^ninja ' "$dir/calls")" = 2 ] && grep -q '^ninja .* kentang$' "$dir/calls" || fail "demo does not begin with the program alone"
+grep '^ninja ' "$dir/calls" | tail -n 1 | grep -q 'kentang_install' || fail "demo leaves out what is installed"
+demo_flags=$(grep '^cmake .*-B build ' "$dir/calls" | tail -n 1)
 touch src.c
 mkdir -p src
 run check || fail "check"
