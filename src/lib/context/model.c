@@ -199,6 +199,13 @@ static kt_status check_gpu(const kt_model *model, kt_error *err) {
     return KT_OK;
 }
 
+static kt_status place_layers(kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    KT__STEP(kt__ctx_take_gpu(model->ctx, p->device, p->device_test, &model->gpu, err));
+    return kt__device_layers_place(model->net, model->gpu, p->n_gpu_layers, &model->ctx->log,
+                                   &model->device, err);
+}
+
 /* Without a device that can be used all is computed by the processor. */
 static kt_status open_gpu(kt_model *model, kt_error *err) {
     const kt_model_params *p = &model->params;
@@ -207,11 +214,7 @@ static kt_status open_gpu(kt_model *model, kt_error *err) {
     if (p->n_gpu_layers == 0 || !model->net) return KT_OK;
     kt_status status = check_gpu(model, &why);
     if (status != KT_OK && !by_itself) return kt__fail(err, status, "%s", why.message);
-    if (status == KT_OK)
-        status = kt__ctx_take_gpu(model->ctx, p->device, p->device_test, &model->gpu, &why);
-    if (status == KT_OK)
-        status = kt__device_layers_place(model->net, model->gpu, p->n_gpu_layers, &model->ctx->log,
-                                         &model->device, &why);
+    if (status == KT_OK) status = place_layers(model, &why);
     if (status == KT_E_ARG) return kt__fail(err, status, "%s", why.message);
     if (status != KT_OK)
         kt__log_line(&model->ctx->log, by_itself ? KT_LOG_INFO : KT_LOG_WARN,

@@ -35,7 +35,8 @@ uint64_t kt__gpu_free_bytes(const kt__gpu *gpu) {
         bool had = m->memoryHeaps[best].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
         if (own && (!had || m->memoryHeaps[i].size > m->memoryHeaps[best].size)) best = i;
     }
-    uint64_t has = m->memoryHeaps[best].size, used = kt__gpu_get_use(gpu).memory_bytes;
+    uint64_t has = m->memoryHeaps[best].size,
+             used = atomic_load_explicit(&gpu->memory_bytes, memory_order_relaxed);
     if (gpu->found.facts.says_budget) {
         has = budget.heapBudget[best];
         used = budget.heapUsage[best];
