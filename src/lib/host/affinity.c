@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,11 @@ void kt__affinity_enter(const kt__affinity *affinity, kt__affinity_saved *saved)
 
 void kt__affinity_leave(const kt__affinity_saved *saved) {
     if (saved->moved) (void)sched_setaffinity(0, sizeof saved->cpus, &saved->cpus);
+}
+
+int kt__affinity_count(void) {
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : INT_MAX;
 }
 
 /* ---- priority ---- */

@@ -42,6 +42,9 @@ typedef struct kt__affinity_saved {
 void kt__affinity_enter(const kt__affinity *affinity, kt__affinity_saved *saved);
 void kt__affinity_leave(const kt__affinity_saved *saved);
 
+/* Processors that the calling thread may run on; INT_MAX where the system does not say. */
+int kt__affinity_count(void);
+
 /* Priorities above normal need a privilege. While raised, threads that the calling thread creates
  * have the priority. KT_E_ARG: not allowed. A priority below normal cannot be raised again without
  * a privilege, so each thread lowers its own. */

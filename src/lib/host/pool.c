@@ -72,8 +72,8 @@ typedef struct run_params {
 
 struct kt__pool {
     /* read by every thread, written a few times in a step */
-    int size;
-    atomic_int n_active; /* workers that take part in this step's runs */
+    int size, n_processors; /* threads, and what they may run on at once */
+    atomic_int n_active;    /* workers that take part in this step's runs */
     atomic_bool in_step, stopping;
     run_params run;
 
@@ -150,6 +150,12 @@ static void spin_adapt(int64_t *budget_ns, int64_t waited_ns, int64_t cap_ns) {
     if (*budget_ns > cap_ns) *budget_ns = cap_ns;
 }
 
+/* Where more threads compute than there are processors, a thread that spins keeps one from the
+ * thread that it waits for. */
+static bool spins_help(const kt__pool *pool) {
+    return atomic_load_explicit(&pool->n_active, memory_order_relaxed) <= pool->n_processors;
+}
+
 /* ---- sleeping and waking ---- */
 
 /* The futex bitset has 32 bits: in larger pools adjacent workers share a bit. */
@@ -203,7 +209,7 @@ static void worker_wait(worker *self, uint32_t seen) {
     int n_active = atomic_load_explicit(&pool->n_active, memory_order_relaxed);
     int64_t cap = in_step ? SPIN_STEP_NS : SPIN_IDLE_NS;
     int64_t start = kt__now_ns();
-    bool may_spin = self->index < n_active;
+    bool may_spin = self->index < n_active && spins_help(pool);
     int64_t budget = self->spin_ns < cap ? self->spin_ns : cap;
     if (may_spin && spin_for_change(&pool->phase, seen, start + budget)) {
         spin_adapt(&self->spin_ns, 0, SPIN_STEP_NS);
@@ -221,9 +227,9 @@ static void worker_wait(worker *self, uint32_t seen) {
 static void join_run(kt__pool *pool) {
     uint32_t value = atomic_load_explicit(&pool->pending, memory_order_acquire);
     if (value == 0) return;
-    int64_t start = kt__now_ns();
+    int64_t start = kt__now_ns(), budget = spins_help(pool) ? pool->join_spin_ns : 0;
     while ((value & ~pending_sleeper) != 0) {
-        if (!spin_for_change(&pool->pending, value, start + pool->join_spin_ns)) {
+        if (!spin_for_change(&pool->pending, value, start + budget)) {
             value = atomic_fetch_or(&pool->pending, pending_sleeper) | pending_sleeper;
             if (value != pending_sleeper) futex_wait(&pool->pending, value, UINT32_MAX);
         }
@@ -424,6 +430,7 @@ static kt_status start_workers(kt__pool *pool, kt_error *err) {
     kt_status status = kt__priority_raise(pool->affinity.priority, &priority, err);
     if (status != KT_OK) return status;
     kt__affinity_enter(&pool->affinity, &affinity);
+    pool->n_processors = kt__affinity_count();
     int rc = 0;
     while (rc == 0 && pool->n_started < pool->size)
         rc = start_worker(pool, &pool->workers[pool->n_started]);
