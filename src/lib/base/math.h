@@ -28,7 +28,21 @@ static inline uint32_t kt__f32_bits(float f) {
     return bits;
 }
 
-float kt__f16_to_f32(kt__f16 h);
+/* Subnormals are mantissa * 2^-24, which f32 holds exactly. */
+static inline float kt__f16_to_f32(kt__f16 h) {
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
+    uint32_t exponent = (h >> 10) & 0x1fu;
+    uint32_t mantissa = h & 0x3ffu;
+    if (exponent == 0) {
+        float magnitude = (float)mantissa * 0x1p-24f;
+        return kt__f32_from_bits(sign | kt__f32_bits(magnitude));
+    }
+    if (exponent == 31) {
+        uint32_t quiet = mantissa ? 0x400000u : 0;
+        return kt__f32_from_bits(sign | 0x7f800000u | quiet | mantissa << 13);
+    }
+    return kt__f32_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+}
 kt__f16 kt__f16_from_f32(float f);
 
 static inline float kt__bf16_to_f32(kt__bf16 h) {

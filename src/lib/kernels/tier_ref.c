@@ -11,7 +11,7 @@
 #include "kernels/quantise_page_ref.h"
 #include "quant/fit.h"
 
-enum { LANES = 16, TOK_TILE = 8 };
+enum { LANES = 16, TOK_TILE = 64 }; /* of a tile of tokens a row's weights are unpacked once */
 
 /* lane i takes lane i + 8, then + 4, + 2, + 1 */
 static float tree_sum(float lane[LANES]) {
@@ -117,22 +117,19 @@ static float q32_step(const kt__block32 *w, const act_row *x, int block, bool fi
     return v;
 }
 
-/* Each of the following computes tokens t0..t0+n-1 (n <= TOK_TILE) of one row. */
+/* Each of the following computes the tokens x[0..n-1] (n <= TOK_TILE) of one row. */
 
-static void dot_q256(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+static void dot_q256(kt__type type, const kt__mm *mm, const uint8_t *row, const act_row *x, int n,
                      float *acc) {
     size_t bytes = (size_t)kt__type_get(type)->block_bytes;
     for (int b = 0; b < mm->n_col / 256; b++) {
         kt__super super;
         kt__super_unpack(type, row + (size_t)b * bytes, &super);
-        for (int t = 0; t < n; t++) {
-            act_row x = act_row_at(mm, KT__ACT_Q256, t0 + t);
-            acc[t] = q256_step(&super, &x, b, acc[t]);
-        }
+        for (int t = 0; t < n; t++) acc[t] = q256_step(&super, &x[t], b, acc[t]);
     }
 }
 
-static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, const act_row *x, int n,
                     float *acc) {
     size_t bytes = (size_t)kt__type_get(type)->block_bytes;
     int n_block = mm->n_col / 32, each = kt__type_get(type)->block_elems / 32;
@@ -142,8 +139,7 @@ static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0,
         if (b % each == 0) kt__block32_unpack(type, row + (size_t)(b / each) * bytes, block);
         bool first = b % 8 == 0, last = b % 8 == 7 || b == n_block - 1;
         for (int t = 0; t < n; t++) {
-            act_row x = act_row_at(mm, KT__ACT_Q32, t0 + t);
-            v[t] = q32_step(&block[b % each], &x, b, first, first ? 0 : v[t]);
+            v[t] = q32_step(&block[b % each], &x[t], b, first, first ? 0 : v[t]);
             if (last) acc[t] += v[t];
         }
     }
@@ -151,7 +147,7 @@ static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0,
 
 /* Dequantised weights and f32 activations, in 16 lanes. Both are padded with +0 to a multiple of
  * 16, and the padding is multiplied too: an accumulator that underflowed to -0 becomes +0 there. */
-static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, const act_row *x, int n,
                     float *acc) {
     const kt__type_info *info = kt__type_get(type);
     float lanes[TOK_TILE][LANES] = {{0}}, w[256];
@@ -162,23 +158,26 @@ static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0,
         int n_padded = (n_k + LANES - 1) / LANES * LANES;
         for (int k = n_k; k < n_padded; k++) w[k] = 0;
         for (int t = 0; t < n; t++) {
-            const float *x = act_row_at(mm, KT__ACT_F32, t0 + t).x + k0;
+            const float *part = x[t].x + k0;
             float *lane = lanes[t];
-            for (int k = 0; k < n_padded; k++) lane[k % LANES] = fmaf(w[k], x[k], lane[k % LANES]);
+            for (int k = 0; k < n_padded; k++)
+                lane[k % LANES] = fmaf(w[k], part[k], lane[k % LANES]);
         }
     }
     for (int t = 0; t < n; t++) acc[t] = tree_sum(lanes[t]);
 }
 
-typedef void dot_fn(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n, float *acc);
+typedef void dot_fn(kt__type type, const kt__mm *mm, const uint8_t *row, const act_row *x, int n,
+                    float *acc);
 
-static void mm_by(dot_fn *dot, kt__type type, const kt__mm *mm) {
-    for (int r = 0; r < mm->n_row; r++) {
-        const uint8_t *row = mm->w + (size_t)r * mm->w_row_bytes;
-        for (int t0 = 0; t0 < mm->n_tok; t0 += TOK_TILE) {
-            int n = mm->n_tok - t0 < TOK_TILE ? mm->n_tok - t0 : TOK_TILE;
+static void mm_by(dot_fn *dot, kt__act_kind kind, const kt__mm *mm) {
+    for (int t0 = 0; t0 < mm->n_tok; t0 += TOK_TILE) {
+        int n = mm->n_tok - t0 < TOK_TILE ? mm->n_tok - t0 : TOK_TILE;
+        act_row x[TOK_TILE];
+        for (int t = 0; t < n; t++) x[t] = act_row_at(mm, kind, t0 + t);
+        for (int r = 0; r < mm->n_row; r++) {
             float acc[TOK_TILE] = {0};
-            dot(type, mm, row, t0, n, acc);
+            dot(mm->type, mm, mm->w + (size_t)r * mm->w_row_bytes, x, n, acc);
             for (int t = 0; t < n; t++) mm_store(mm, r, t0 + t, acc[t]);
         }
     }
@@ -186,15 +185,15 @@ static void mm_by(dot_fn *dot, kt__type type, const kt__mm *mm) {
 
 static void mm_exact(const kt__mm *mm, void *scratch) {
     (void)scratch;
-    mm_by(dot_f32, mm->type, mm);
+    mm_by(dot_f32, KT__ACT_F32, mm);
 }
 
 static void mm_product(const kt__mm *mm, void *scratch) {
     (void)scratch;
     switch (kt__type_get(mm->type)->act) {
-    case KT__ACT_Q32: mm_by(dot_q32, mm->type, mm); break;
-    case KT__ACT_Q256: mm_by(dot_q256, mm->type, mm); break;
-    default: mm_by(dot_f32, mm->type, mm); break;
+    case KT__ACT_Q32: mm_by(dot_q32, KT__ACT_Q32, mm); break;
+    case KT__ACT_Q256: mm_by(dot_q256, KT__ACT_Q256, mm); break;
+    default: mm_by(dot_f32, KT__ACT_F32, mm); break;
     }
 }
 
