@@ -88,9 +88,12 @@ static double normal_quantile(double p) {
 
 static int nearest_level(const layout *l, double x) {
     int best = l->lo;
+    if (!l->values) { /* half way between two levels it is the lower one, as below */
+        double level = ceil(x - 0.5);
+        return level <= l->lo ? l->lo : level >= l->hi ? l->hi : (int)level;
+    }
     for (int v = l->lo; v <= l->hi; v++) {
-        double at = l->values ? l->values[v] : v, best_at = l->values ? l->values[best] : best;
-        if (fabs(x - at) < fabs(x - best_at)) best = v;
+        if (fabs(x - l->values[v]) < fabs(x - l->values[best])) best = v;
     }
     return best;
 }
