@@ -121,6 +121,24 @@ static inline void kd_float_row(kt__type type, kd_blocks_kind kind, kd_rng *rng,
     free(x);
 }
 
+enum { KD_ENCODED = 64 };
+
+/* KD_ENCODED blocks of normal weights through the type's encoder, made once: looking for the best entries of a
+ * codebook takes longer than all kernels. */
+static inline const uint8_t *kd_encoded(kt__type type) {
+    static uint8_t *kept[KT__TYPE_COUNT];
+    if (kept[type]) return kept[type];
+    const kt__type_info *info = kt__type_get(type);
+    int64_t n = (int64_t)KD_ENCODED * info->block_elems;
+    kd_rng rng = {7};
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = kd_normal(&rng) * 0.05f;
+    kept[type] = malloc((size_t)KD_ENCODED * (size_t)info->block_bytes);
+    kt__quantize_row(type, x, n, kept[type]);
+    free(x);
+    return kept[type];
+}
+
 /* n elements of one row */
 static inline void kd_weights(kt__type type, kd_blocks_kind kind, kd_rng *rng, int64_t n,
                               void *dst) {
@@ -131,10 +149,10 @@ static inline void kd_weights(kt__type type, kd_blocks_kind kind, kd_rng *rng, i
         return;
     }
     if (kind == KD_BLOCKS_ENCODED) {
-        float *x = malloc((size_t)n * sizeof *x);
-        for (int64_t i = 0; i < n; i++) x[i] = kd_normal(rng) * 0.05f;
-        kt__quantize_row(type, x, n, dst);
-        free(x);
+        const uint8_t *encoded = kd_encoded(type);
+        for (size_t at = 0; at < bytes; at += block_bytes)
+            memcpy((uint8_t *)dst + at, encoded + (size_t)kd_below(rng, KD_ENCODED) * block_bytes,
+                   block_bytes);
         return;
     }
     uint8_t *out = dst;

@@ -192,7 +192,10 @@ static void test_one_answer(void **state) {
     static float want[LISTS][N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
     static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512",
                                         "amx",   "neon", "dotprod", "i8mm"};
+    const size_t number = (size_t)(f - fixtures);
+    char best[16], name[16];
     make_files(f);
+    assert_true(have_tier(NULL, best));
     setup base = {"ref", 1, 512, N_TOK};
     size_t bytes = 0;
     for (int list = 0; list < LISTS; list++) {
@@ -202,8 +205,10 @@ static void test_one_answer(void **state) {
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         const setup variants[] = {
             {tiers[t], 2, 512, N_TOK}, {tiers[t], 3, 33, 40}, {tiers[t], 2, 512, 1}};
-        if (!have_tier(tiers[t], NULL)) continue;
+        if (!have_tier(tiers[t], name)) continue;
         for (int v = 0; v < 6; v++) {
+            /* the best tier goes all ways, the others one of three, by turns, with two lists */
+            if (strcmp(name, best) != 0 && (size_t)v % 3 != (number + t) % 3) continue;
             int list = (int)(t + (size_t)v) % LISTS;
             memset(got, 0xff, bytes);
             run(&variants[v % 3], list, v >= 2, got);

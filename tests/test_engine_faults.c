@@ -287,7 +287,7 @@ static void fail_all(const source *from, long n_lives) {
 #if defined(__SANITIZE_ADDRESS__)
 enum { LIVES = 60 };
 #else
-enum { LIVES = 400 };
+enum { LIVES = 200 };
 #endif
 
 static void test_demo_model(void **state) {

@@ -335,7 +335,7 @@ static void test_adapter_of_corrections(void **state) {
     kt_adapter_info info;
     char path[300];
     kt_learner *l = taught_learner("adapter");
-    const kt_train_params p = deep_params(30);
+    const kt_train_params p = deep_params(20);
     for (int i = 0; i < N_NEAR; i++) (void)ask(NULL, near[i], 0); /* pages of them are kept */
     expect_report(l, &p, "\"scoped\":true");
     expect_scoped(l);

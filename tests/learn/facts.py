@@ -8,7 +8,7 @@ relation, subject, value or wording. Written are
   shuffled.jsonl   the same with the answers given to other lines' questions
   a.jsonl, b.jsonl the facts in two halves, with all of those other questions in both; b_after_a.jsonl: the second half, and the first as
                    what was learned earlier
-  quick*.jsonl     eight facts in five wordings
+  quick*.jsonl     four facts in five wordings
   ask.jsonl        every fact in three wordings that are not taught: {"prompt", "answer"}
   taught.jsonl     every fact in its first wording, likewise
   near.jsonl       forty questions about subjects that stand in no other file
@@ -166,9 +166,9 @@ def main():
         "a": [*lesson(facts[:half], facts[:half]), *keep],
         "b": [*lesson(facts[half:], facts[half:]), *keep],
         "b_after_a": [*lesson(facts[half:], facts[half:]), *({**line, "earlier": True} for line in lesson(facts[:half], facts[:half])), *keep],
-        "quick": [*(line for i, line in enumerate(lesson(facts[:8], facts[:8])) if i % 2 == 0), *keep[::3]],
-        "quick_ask": [*asked(facts[:8], lambda r: r["unseen"])],
-        "quick_taught": [*asked(facts[:8], lambda r: r["taught"][:1])],
+        "quick": [*(line for i, line in enumerate(lesson(facts[:4], facts[:4])) if i % 2 == 0), *keep[::3]],
+        "quick_ask": [*asked(facts[:4], lambda r: r["unseen"])],
+        "quick_taught": [*asked(facts[:4], lambda r: r["taught"][:1])],
         "ask": [*asked(facts, lambda r: r["unseen"])],
         "ask_a": [*asked(facts[:half], lambda r: r["unseen"])],
         "ask_b": [*asked(facts[half:], lambda r: r["unseen"])],
