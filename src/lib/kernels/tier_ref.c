@@ -13,6 +13,18 @@
 
 enum { LANES = 16, TOK_TILE = 64 }; /* of a tile of tokens a row's weights are unpacked once */
 
+/* fmaf(a, b, c). libm's function would be most of the time of a sum, though it is this one instruction where the processor
+ * has it, with the same bits. */
+static inline float multiply_add(float a, float b, float c) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("fma")) {
+        __asm__("vfmadd231ss %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+        return c;
+    }
+#endif
+    return fmaf(a, b, c);
+}
+
 /* lane i takes lane i + 8, then + 4, + 2, + 1 */
 static float tree_sum(float lane[LANES]) {
     for (int half = LANES / 2; half > 0; half /= 2) {
@@ -100,8 +112,8 @@ static float q256_step(const kt__super *w, const act_row *x, int block, float ac
         msum += w->min[g] * sums[g];
     }
     float v = w->d * (float)isum;
-    if (w->has_min) v = fmaf(-w->dmin, (float)msum, v);
-    return fmaf(x->d[block], v, acc);
+    if (w->has_min) v = multiply_add(-w->dmin, (float)msum, v);
+    return multiply_add(x->d[block], v, acc);
 }
 
 /* One 32-block's step of the value v of its group of 256 columns; `first` begins the group. */
@@ -111,9 +123,9 @@ static float q32_step(const kt__block32 *w, const act_row *x, int block, bool fi
     int32_t low = dot_16(w->q, q), high = dot_16(w->q + 16, q + 16);
     if (!w->has_halves) low += high;
     float c = w->d * d;
-    v = first ? c * (float)low : fmaf(c, (float)low, v);
-    if (w->has_halves) v = fmaf(w->d_high * d, (float)high, v);
-    if (w->has_min) v = fmaf(w->m * d, (float)x->s32[block], v);
+    v = first ? c * (float)low : multiply_add(c, (float)low, v);
+    if (w->has_halves) v = multiply_add(w->d_high * d, (float)high, v);
+    if (w->has_min) v = multiply_add(w->m * d, (float)x->s32[block], v);
     return v;
 }
 
@@ -161,7 +173,7 @@ static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, const a
             const float *part = x[t].x + k0;
             float *lane = lanes[t];
             for (int k = 0; k < n_padded; k++)
-                lane[k % LANES] = fmaf(w[k], part[k], lane[k % LANES]);
+                lane[k % LANES] = multiply_add(w[k], part[k], lane[k % LANES]);
         }
     }
     for (int t = 0; t < n; t++) acc[t] = tree_sum(lanes[t]);
@@ -203,8 +215,8 @@ static void ref_outer_mm(const kt__outer_mm *mm, void *scratch) {
         for (int j = 0; j < mm->n_col; j++) {
             float *out = &mm->out[(size_t)i * mm->ld_out + (size_t)j], sum = mm->add ? *out : 0.0f;
             for (int k = 0; k < mm->n_step; k++)
-                sum = fmaf(mm->a[(size_t)i * mm->a_row + (size_t)k * mm->a_step],
-                           mm->b[(size_t)k * mm->ld_b + (size_t)j], sum);
+                sum = multiply_add(mm->a[(size_t)i * mm->a_row + (size_t)k * mm->a_step],
+                                   mm->b[(size_t)k * mm->ld_b + (size_t)j], sum);
             *out = sum;
         }
     }
@@ -214,7 +226,7 @@ static void ref_outer_mm(const kt__outer_mm *mm, void *scratch) {
 
 static float ref_rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
     float lane[LANES] = {0};
-    for (int i = 0; i < n; i++) lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
+    for (int i = 0; i < n; i++) lane[i % LANES] = multiply_add(x[i], x[i], lane[i % LANES]);
     float sum = tree_sum(lane);
     float factor = 1.0f / sqrtf(sum / (float)n + eps);
     for (int i = 0; i < n; i++) {
@@ -238,7 +250,7 @@ static void ref_low_rank_add(const kt__low_rank *term) {
                                o % KT__PANEL_ROWS;
             float sum = 0.0f;
             for (size_t j = 0; j < rank; j++)
-                sum = fmaf(kt__f16_to_f32(b[j * KT__PANEL_ROWS]), u[j], sum);
+                sum = multiply_add(kt__f16_to_f32(b[j * KT__PANEL_ROWS]), u[j], sum);
             out[i] = out[i] + sum;
         }
     }
@@ -264,8 +276,8 @@ static void ref_softcap(float *x, int n, float cap) {
 
 static void rotate_pair(float *a, float *b, float c, float s) {
     float x0 = *a, x1 = *b;
-    *a = fmaf(-x1, s, x0 * c);
-    *b = fmaf(x0, s, x1 * c);
+    *a = multiply_add(-x1, s, x0 * c);
+    *b = multiply_add(x0, s, x1 * c);
 }
 
 static void rope_neox(float *x, const float *cs, int n_rot) {
@@ -305,7 +317,7 @@ static float f16_score(const kt__attn *attn, int i, int slot) {
     const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
     float s = 0;
     for (int d = 0; d < attn->head_dim_k; d++) {
-        s = fmaf(q[d], kt__f16_to_f32(k[d * KT__PAGE_POS]), s);
+        s = multiply_add(q[d], kt__f16_to_f32(k[d * KT__PAGE_POS]), s);
     }
     return s;
 }
@@ -378,7 +390,7 @@ static void add_group(const kt__attn *attn, int i, int group, const float *p) {
             if (code[t] != 0)
                 sum += code[t] * value_code(page, x->v_form, t % KT__PAGE_POS, attn->head_dim_v, d);
         }
-        o[d] = fmaf(scale, (float)sum, o[d]);
+        o[d] = multiply_add(scale, (float)sum, o[d]);
     }
 }
 
@@ -386,7 +398,7 @@ static void add_group(const kt__attn *attn, int i, int group, const float *p) {
 static void add_value(const kt__attn *attn, int i, int slot, float p) {
     float *o = attn->o + (size_t)i * attn->ld_o;
     const kt__f16 *v = attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * attn->head_dim_v;
-    for (int d = 0; d < attn->head_dim_v; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
+    for (int d = 0; d < attn->head_dim_v; d++) o[d] = multiply_add(p, kt__f16_to_f32(v[d]), o[d]);
 }
 
 static void attn_query(const kt__attn *attn, int i) {
@@ -427,8 +439,8 @@ static void attn_merge(float *M, float *L, float *O, float m, float l, const flo
     float top = m > *M ? m : *M;
     float a = kt__expf(*M - top), b = kt__expf(m - top);
     *M = top;
-    *L = fmaf(a, *L, b * l);
-    for (int d = 0; d < head_dim; d++) O[d] = fmaf(a, O[d], b * o[d]);
+    *L = multiply_add(a, *L, b * l);
+    for (int d = 0; d < head_dim; d++) O[d] = multiply_add(a, O[d], b * o[d]);
 }
 
 static void attn_finish(const float *O, float L, int head_dim, float *out) {
@@ -442,7 +454,7 @@ static void conv_ref(const kt__conv *c) {
     for (size_t i = 0; i < (size_t)c->n; i++) {
         float y = c->bias ? c->bias[i] : 0;
         for (size_t j = 0; j < (size_t)c->width; j++)
-            y = fmaf(c->w[j * c->ld_w + i], c->x[j][i], y);
+            y = multiply_add(c->w[j * c->ld_w + i], c->x[j][i], y);
         c->out[i] = c->silu ? y / (1.0f + kt__expf(-y)) : y;
     }
 }
@@ -455,12 +467,12 @@ static float delta_step(const kt__delta *d, float *s, size_t t, size_t row) {
     float known[LANES] = {0}, out[LANES] = {0};
     for (int i = 0; i < d->dim; i++) {
         s[i] = (a ? kt__expf(beta * a[i]) : d->decay[t * d->ld_g]) * s[i];
-        known[i % LANES] = fmaf(s[i], k[i], known[i % LANES]);
+        known[i % LANES] = multiply_add(s[i], k[i], known[i % LANES]);
     }
     float change = beta * (d->adds ? v : v - tree_sum(known));
     for (int i = 0; i < d->dim; i++) {
-        s[i] = fmaf(k[i], change, s[i]);
-        out[i % LANES] = fmaf(s[i], q[i], out[i % LANES]);
+        s[i] = multiply_add(k[i], change, s[i]);
+        out[i % LANES] = multiply_add(s[i], q[i], out[i % LANES]);
     }
     return tree_sum(out);
 }
