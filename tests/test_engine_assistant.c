@@ -37,7 +37,7 @@ static void open_file(pair *p, int which, const char *preset, kt_model **out) {
 static void open_pair(pair *p, const char *model, const char *assistant) {
     kt_error err;
     kt_ctx_params cp = kt_ctx_params_default();
-    cp.n_threads = 2;
+    cp.n_threads = 1; /* as in test_engine_hybrids */
     *p = (pair){0};
     MUST(kt_ctx_open(&cp, &p->w.ctx, &err));
     open_file(p, 0, model, &p->w.model);

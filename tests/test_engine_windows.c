@@ -27,7 +27,9 @@ static void open_preset(world *w, const char *preset) {
              "'%s/kentang' synth --preset %s --quant q4_k_m --seed 5 '%s' >/dev/null 2>&1",
              KT_BINARY_DIR, preset, path);
     assert_int_equal(system(command), 0);
-    MUST(kt_ctx_open(NULL, &w->ctx, &err));
+    kt_ctx_params cp = kt_ctx_params_default();
+    cp.n_threads = 1; /* as in test_engine_hybrids */
+    MUST(kt_ctx_open(&cp, &w->ctx, &err));
     MUST(kt_model_open(w->ctx, path, NULL, &w->model, &err));
     remove(path);
 }

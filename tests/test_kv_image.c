@@ -226,17 +226,20 @@ static void test_round_trip(void **state) {
     kt__kv_table_free(w->kv, &table);
 }
 
+static size_t each = 1; /* of the bytes; the first form's are all tried */
+
 static void test_cut_at_each_byte(void **state) {
     world *w = *state;
     int32_t ids[N_POS];
     float logits[N_LOGITS];
     kt__kv_table table = second_table(w);
-    for (size_t size = 0; size < w->size; size++) {
+    for (size_t size = (w->size - 1) / each * each;; size -= each) {
         kt_error err;
-        spill(w->path, w->file, size);
+        assert_int_equal(truncate(w->path, (off_t)size), 0);
         kt_status status = restore(w, &shape, &table, ids, logits, &err);
         if (status != KT_E_FORMAT || !err.message[0])
             fail_msg("cut at %zu of %zu: %s", size, w->size, kt_status_name(status));
+        if (size == 0) break;
     }
     uint8_t *longer = malloc(w->size + 1);
     memcpy(longer, w->file, w->size);
@@ -249,18 +252,24 @@ static void test_cut_at_each_byte(void **state) {
     kt__kv_table_free(w->kv, &table);
 }
 
+static void change_byte(const char *path, size_t at, uint8_t to) {
+    FILE *out = fopen(path, "r+b");
+    if (!out || fseek(out, (long)at, SEEK_SET) != 0 || fputc(to, out) == EOF)
+        fail_msg("cannot change %s", path);
+    fclose(out);
+}
+
 static void test_a_bit_of_each_byte(void **state) {
     world *w = *state;
     int32_t ids[N_POS];
     float logits[N_LOGITS];
     kt__kv_table table = second_table(w);
     size_t padding = 0;
-    for (size_t i = 0; i < w->size; i++) {
+    for (size_t i = 0; i < w->size; i += each) {
         kt_error err;
-        w->file[i] ^= (uint8_t)(1u << i % 8);
-        spill(w->path, w->file, w->size);
-        w->file[i] ^= (uint8_t)(1u << i % 8);
+        change_byte(w->path, i, (uint8_t)(w->file[i] ^ 1u << i % 8));
         kt_status status = restore(w, &shape, &table, ids, logits, &err);
+        change_byte(w->path, i, w->file[i]);
         if (status == KT_OK) { /* between sections nothing is read */
             padding++;
             assert_memory_equal(ids, w->ids, sizeof ids);
@@ -269,7 +278,7 @@ static void test_a_bit_of_each_byte(void **state) {
         if ((status != KT_E_FORMAT && status != KT_E_STATE) || !err.message[0])
             fail_msg("byte %zu: %s", i, kt_status_name(status));
     }
-    assert_int_equal(padding, 4096 - 512 - 4 * N_POS - 4 * N_LOGITS);
+    if (each == 1) assert_int_equal(padding, 4096 - 512 - 4 * N_POS - 4 * N_LOGITS);
     kt__kv_table_free(w->kv, &table);
 }
 
@@ -373,6 +382,7 @@ int main(void) {
         shape.others[0] = forms[form].two ? 2 : 0;
         shape.other = forms[form].two ? (kt__kv_heads){3, 4, 8} : (kt__kv_heads){0};
         shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
+        each = form == 0 ? 1 : 5;
         n_failed += form == 0 || form >= 3 ? cmocka_run_group_tests(tests, NULL, NULL)
                                            : cmocka_run_group_tests(of_each_form, NULL, NULL);
     }
