@@ -311,6 +311,34 @@ static void test_shrunk(void **state) {
     close_world(&w);
 }
 
+/* Of the shares at which as many wordings are right, the largest that other questions about the subjects allow. */
+static void test_siblings_bound_the_share(void **state) {
+    (void)state;
+    world w;
+    kt__learn_report all, few;
+    open_world(&w, 2, NULL);
+    make_samples(&w);
+    for (int i = N_FACT * N_WORDING; i < N_SAMPLE; i++) {
+        w.samples[i].kind = KT__SAMPLE_NEIGHBOUR;
+        if (i % 2) continue;
+        memcpy(w.ids[i], w.ids[i % N_FACT * N_WORDING], (LEN - ANSWER) * sizeof **w.ids);
+        w.ids[i][1] = random_id(&w, 4, 6);
+        w.samples[i].use = KT__SAMPLE_MEASURED;
+    }
+    w.settings.batch_replay = w.settings.batch_neighbour = 0;
+    w.settings.n_step = 120;
+    w.settings.scoped = w.settings.shrink = true;
+    w.settings.sibling_part = 1.0;
+    kt__factors_free(learn(&w, NULL, &all));
+    w.settings.sibling_part = 0.05;
+    kt__factors_free(learn(&w, NULL, &few));
+    print_message("%d siblings: %d leak at %.2f, %d at %.2f\n", all.n_sibling, all.sibling_leaks,
+                  all.share, few.sibling_leaks, few.share);
+    assert_true(all.sibling_leaks > 0.05 * all.n_sibling);
+    assert_true(few.share < all.share && few.sibling_leaks < all.sibling_leaks);
+    close_world(&w);
+}
+
 /* ---- limits ---- */
 
 static void stop_at_five(void *user, int step, double loss) {
@@ -774,6 +802,7 @@ int main(void) {
         cmocka_unit_test(test_a_thousand_thumbs_are_bounded),
         cmocka_unit_test(test_written_answers_are_greedy),
         cmocka_unit_test(test_shrunk),
+        cmocka_unit_test(test_siblings_bound_the_share),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_updates_that_are_not_finite_are_dropped),
