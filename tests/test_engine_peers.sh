@@ -92,5 +92,7 @@ done <<'LIST'
 2,x expected auto, or a number
 0,0 no process a part
 LIST
+job 2 logits -m "$dir/model.gguf" -ngl 2 <"$dir/ids" >/dev/null 2>"$dir/err" && fail "several processes took a graphics processor"
+grep -q "several processes and a graphics processor exclude each other" "$dir/err" || fail "-ngl is refused in other words"
 job 2 run -m "$dir/none.gguf" -p x >/dev/null 2>"$dir/err" </dev/null && fail "a model that is not there was run"
 exit 0

@@ -124,6 +124,7 @@ static void test_wrong_operations(void **state) {
                {"arithmetic of elements", KT__CHECK_BASE},
                {"product with Q4_K", Q4_K},
                {"product with Q8_0", Q8_0},
+               {"experts with Q4_K", Q4_K},
                {"rotation of heads", KT__CHECK_FORMS},
                {"pages of keys and values", KT__CHECK_FORMS + KT__KV_Q4},
                {"attention", KT__CHECK_FORMS},
@@ -160,14 +161,18 @@ static void test_every_check(void **state) {
     }
 }
 
-/* In integers, as on a device without f64; last, since it stays so. */
+/* In integers, as on a device without f64; last, since it stays so. In the short form of the base its fma alone,
+ * which comes before the sum that ends it. */
 static void test_fma_in_integers(void **state) {
     kt_error err;
     (void)state;
     need_device();
     gpu->faults.first_fma = KT__FMA_INTEGERS;
-    die_on(kt__gpu_self_test(gpu, KT__CHECK_BASE, &err), &err);
+    gpu->faults.wrong = "sum";
+    assert_int_equal(kt__gpu_self_test(gpu, KT__CHECK_BASE, &err), KT_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "its sum differs"));
     assert_string_equal(kt__gpu_fma_name(gpu), "in integers");
+    gpu->faults.wrong = NULL;
     die_on(kt__gpu_self_test(gpu, KT__CHECK_TYPES + KT__TYPE_Q4_0, &err), &err);
     if (getenv("KT_TEST_GPU")) test_every_check(state);
     gpu->faults.first_fma = 0;

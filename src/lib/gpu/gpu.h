@@ -2,10 +2,10 @@
  *
  * Owns: finding devices, the test whether one computes exactly, memory that a device reaches, and the
  * operations of ops/ops.h in its instructions. An operation whose operands a device reaches is
- * recorded; any other one waits for those and runs on the processor. Knows no architecture. The
- * library libvulkan.so.1 is opened when a device is asked for, never before; a build without Vulkan's
- * headers or glslang answers every call with KT_E_UNSUPPORTED. A device: any thread, but one pass at
- * a time records on it (the pool's lock). */
+ * recorded; any other one, as the choice of experts, waits for those and runs on the processor. Knows no
+ * architecture. The library libvulkan.so.1 is opened when a device is asked for, never before; a build
+ * without Vulkan's headers or glslang answers every call with KT_E_UNSUPPORTED. A device: any thread, but
+ * one pass at a time records on it (the pool's lock). */
 #ifndef KT_GPU_GPU_H
 #define KT_GPU_GPU_H
 

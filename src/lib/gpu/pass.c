@@ -21,7 +21,7 @@ static size_t row_floats(const kt__dev_limits *lim) {
         (size_t)lim->n_head * (size_t)most_of((size_t)lim->head_dim_k, (size_t)lim->head_dim_v),
         (size_t)lim->n_head *
             most_of((size_t)lim->local.head_dim_k, (size_t)lim->local.head_dim_v));
-    return most_of(most_of(heads, (size_t)lim->n_col), 64);
+    return most_of(most_of(heads, (size_t)lim->n_col), most_of((size_t)lim->slot_floats, 64));
 }
 
 kt_status kt__gpu_pass_create(kt__gpu *gpu, kt__dev *cpu, const kt__dev_limits *limits,
@@ -249,9 +249,31 @@ static void gpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, f
 
 /* ---- gate and up ---- */
 
+static bool has_up(kt__glu_kind kind) {
+    return kind != KT__GLU_RELU2 && kind != KT__GLU_GELU_ALONE;
+}
+
+/* The products of gate and of up, if there is one, as rows of activations. */
+static void put_gated(kt__gpu_pass *pass, const kt__gpu_product *gate, const kt__gpu_product *up,
+                      kt__glu_kind kind, uint64_t factors, int n_tok, kt__acts *out,
+                      const uint64_t to[KT__ACT_COUNT]) {
+    int n = gate->w->n_row;
+    kt__gpu_put_product(pass, gate);
+    if (has_up(kind)) kt__gpu_put_product(pass, up);
+    put_element(pass, &(element){.kind = (int)kind,
+                                 .n_tok = n_tok,
+                                 .n = n,
+                                 .x = gate->out,
+                                 .y = up->out,
+                                 .factors = factors,
+                                 .ld_x = (size_t)n,
+                                 .ld_y = (size_t)n});
+    out->n_tok = n_tok;
+    kt__gpu_put_quantise(pass, gate->out, out, n_tok, to);
+}
+
 static bool put_glu(kt__gpu_pass *pass, const kt__acts *acts, const kt__glu *d, kt__acts *out) {
     int n = d->gate.n_row, n_tok = acts->n_tok;
-    bool alone = d->kind == KT__GLU_RELU2 || d->kind == KT__GLU_GELU_ALONE;
     size_t bytes = (size_t)n * sizeof(float);
     kt__gpu_product gate = {
         .w = &d->gate, .from = acts, .ld_out = (size_t)n, .out = pass->rows[0].address};
@@ -266,29 +288,99 @@ static bool put_glu(kt__gpu_pass *pass, const kt__acts *acts, const kt__glu *d, 
         !kt__gpu_find(pass, d->factors, (size_t)n_tok * sizeof(float), &factors) ||
         !kt__gpu_find_acts(pass, out, n_tok, to))
         return false;
-    if (!alone && (!kt__gpu_find_weight(pass, &d->up, &up.weights) ||
-                   !kt__gpu_find(pass, d->up_bias, bytes, &up.bias)))
+    if (has_up(d->kind) && (!kt__gpu_find_weight(pass, &d->up, &up.weights) ||
+                            !kt__gpu_find(pass, d->up_bias, bytes, &up.bias)))
         return false;
     memcpy(up.acts, gate.acts, sizeof up.acts);
     kt__gpu_tape_ready(&pass->tape);
-    kt__gpu_put_product(pass, &gate);
-    if (!alone) kt__gpu_put_product(pass, &up);
-    put_element(pass, &(element){.kind = (int)d->kind,
-                                 .n_tok = n_tok,
-                                 .n = n,
-                                 .x = gate.out,
-                                 .y = up.out,
-                                 .factors = factors,
-                                 .ld_x = (size_t)n,
-                                 .ld_y = (size_t)n});
-    out->n_tok = n_tok;
-    kt__gpu_put_quantise(pass, gate.out, out, n_tok, to);
+    put_gated(pass, &gate, &up, d->kind, factors, n_tok, out, to);
     return true;
 }
 
 static void gpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
     if (!desc->lora && put_glu(kt__gpu_pass_of(dev), acts, desc, out)) return;
     leave_device(dev)->cpu_ops->glu(dev, acts, desc, out);
+}
+
+/* ---- experts ---- */
+
+static bool put_experts_glu(kt__gpu_pass *pass, const kt__acts *acts, const kt__experts_glu *d,
+                            kt__acts *out) {
+    const kt__routing *r = d->routing;
+    int n = d->gate.w.n_row;
+    uint64_t to[KT__ACT_COUNT], factors;
+    kt__gpu_product gate = {
+        .w = &d->gate.w, .from = acts, .ld_out = (size_t)n, .out = pass->rows[0].address};
+    if (!kt__gpu_may_record(pass, r->n_slot, n) ||
+        (size_t)r->n_slot * (size_t)n * sizeof(float) > pass->rows[0].bytes ||
+        !kt__gpu_find_acts(pass, acts, acts->n_tok, gate.acts) ||
+        !kt__gpu_find_acts(pass, out, r->n_slot, to) ||
+        !kt__gpu_find(pass, r->slot_tok, (size_t)r->n_slot * sizeof *r->slot_tok, &gate.slots) ||
+        !kt__gpu_find(pass, d->weighed ? r->slot_share : NULL,
+                      (size_t)r->n_slot * sizeof *r->slot_share, &factors))
+        return false;
+    kt__gpu_product up = gate;
+    up.w = &d->up.w;
+    up.out = pass->rows[1].address;
+    kt__gpu_tape_ready(&pass->tape);
+    if (!kt__gpu_find_experts(pass, r, &d->gate, &gate) ||
+        (has_up(d->kind) && !kt__gpu_find_experts(pass, r, &d->up, &up)))
+        return false;
+    put_gated(pass, &gate, &up, d->kind, factors, r->n_slot, out, to);
+    return true;
+}
+
+static void gpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                            kt__acts *out) {
+    if (put_experts_glu(kt__gpu_pass_of(dev), acts, desc, out)) return;
+    leave_device(dev)->cpu_ops->experts_glu(dev, acts, desc, out);
+}
+
+/* Of each token the slots and shares of its experts, which are ascending as slots are. */
+static bool put_shares(kt__gpu_pass *pass, const kt__routing *r, uint64_t *at) {
+    uint32_t *words = kt__gpu_tape_room(&pass->tape, (size_t)r->n_slot * 8, at);
+    for (int e = 0; words && e < r->n_expert; e++)
+        for (int slot = r->first[e]; slot < r->first[e + 1]; slot++) {
+            size_t i = (size_t)r->slot_tok[slot] * (size_t)r->n_used;
+            while (r->chosen[i] != e) i++;
+            words[2 * i] = (uint32_t)slot;
+            memcpy(words + 2 * i + 1, r->slot_share + slot, sizeof *words);
+        }
+    return words;
+}
+
+enum { SHARES_COUNT = 1, SUM_BEGINS = 2, SUM_HAS_FACTORS = 4, SUM_IS_ADDED = 8 };
+
+static bool put_experts_down(kt__gpu_pass *pass, const kt__acts *acts, const kt__experts_down *d) {
+    const kt__routing *r = d->routing;
+    size_t n = (size_t)d->down.w.n_row, bytes = (size_t)r->n_tok * n * sizeof(float);
+    float *to = d->x ? d->x : d->sum;
+    const float *factors = d->shared ? d->shared_share : NULL;
+    kt__gpu_product p = {.w = &d->down.w, .from = acts, .ld_out = n, .out = pass->rows[0].address};
+    uint64_t shares, sum, factors_at, to_at;
+    if (!kt__gpu_may_record(pass, r->n_slot, d->down.w.n_row) ||
+        (size_t)r->n_slot * n * sizeof(float) > pass->rows[0].bytes ||
+        !kt__gpu_find_acts(pass, acts, r->n_slot, p.acts) ||
+        !kt__gpu_find(pass, d->shared ? d->sum : NULL, bytes, &sum) ||
+        !kt__gpu_find(pass, factors, (size_t)r->n_tok * sizeof *factors, &factors_at) ||
+        !kt__gpu_find(pass, to, bytes, &to_at))
+        return false;
+    kt__gpu_tape_ready(&pass->tape);
+    if (!kt__gpu_find_experts(pass, r, &d->down, &p) || !put_shares(pass, r, &shares)) return false;
+    const kt__gpu_args args = {
+        .at = {p.out, shares, sum, factors_at, to_at},
+        .n = {(uint32_t)n, (uint32_t)r->n_used,
+              (d->weighed ? 0u : SHARES_COUNT) | (d->shared ? SUM_BEGINS : 0u) |
+                  (factors ? SUM_HAS_FACTORS : 0u) | (d->x ? SUM_IS_ADDED : 0u)}};
+    kt__gpu_put_product(pass, &p);
+    kt__gpu_tape_put(&pass->tape, KT__SHADER_experts, 0, &args, kt__gpu_groups((int64_t)n),
+                     (uint32_t)r->n_tok, 1);
+    return true;
+}
+
+static void gpu_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc) {
+    if (put_experts_down(kt__gpu_pass_of(dev), acts, desc)) return;
+    leave_device(dev)->cpu_ops->experts_down(dev, acts, desc);
 }
 
 /* ---- heads ---- */
@@ -328,11 +420,6 @@ ON_CPU(void, lora_up,
         float *out),
        terms, site, n_row, n_tok, out)
 ON_CPU(bool, route, (kt__dev * dev, const kt__route *desc, kt__routing *routing), desc, routing)
-ON_CPU(void, experts_glu,
-       (kt__dev * dev, const kt__acts *acts, const kt__experts_glu *desc, kt__acts *out), acts,
-       desc, out)
-ON_CPU(void, experts_down, (kt__dev * dev, const kt__acts *acts, const kt__experts_down *desc),
-       acts, desc)
 ON_CPU(void, split,
        (kt__dev * dev, const float *x, int n_tok, int n_head, int n, float *out, float *gate), x,
        n_tok, n_head, n, out, gate)
@@ -370,8 +457,8 @@ const kt__ops *kt__gpu_ops(void) {
         .gelu = gpu_gelu,
         .relu2 = gpu_relu2,
         .route = cpu_route,
-        .experts_glu = cpu_experts_glu,
-        .experts_down = cpu_experts_down,
+        .experts_glu = gpu_experts_glu,
+        .experts_down = gpu_experts_down,
         .mul = gpu_mul,
         .split = cpu_split,
         .sigmoid_mul = gpu_sigmoid_mul,

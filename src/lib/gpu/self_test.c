@@ -322,6 +322,72 @@ static kt_status test_product(tester *t, kt__type type) {
     return compare_bytes(t, name, a, b, FEW * ROWS * sizeof *a);
 }
 
+/* Experts' products with weights of a type: gate and up of the tokens that chose them, and the sum by shares. */
+static kt_status compare_experts(tester *t, const kt__expert_weights *w, const kt__acts *acts,
+                                 kt__routing *r, const char *name) {
+    int n_row = w->w.n_row, n_slot = acts->n_tok * r->n_used;
+    const kt__route route = {.logits = take_numbers(t, 1, acts->n_tok * r->n_expert),
+                             .n_tok = acts->n_tok,
+                             .scale = 1.0f};
+    kt__acts a = take_acts(t, 1u << KT__ACT_F32, n_slot, n_row);
+    kt__acts b = take_acts(t, 1u << KT__ACT_F32, n_slot, n_row);
+    float *rows = take_floats(t, (size_t)(n_slot * n_row));
+    (void)t->cpu->route(t->dev, &route, r);
+    const kt__experts_glu glu = {
+        .routing = r, .gate = *w, .up = *w, .kind = KT__GLU_SILU, .weighed = true, .rows = rows};
+    t->cpu->experts_glu(t->dev, acts, &glu, &a);
+    t->on_gpu->experts_glu(t->dev, acts, &glu, &b);
+    KT__STEP(was_recorded(t, name, 4));
+    KT__STEP(compare_acts(t, name, &a, &b));
+    kt__acts slots = *acts; /* as if each token had made its slots' rows */
+    slots.n_tok = n_slot;
+    float *sum = take_numbers(t, acts->n_tok, n_row), *factors = take_numbers(t, 1, acts->n_tok);
+    float *sum_too = take_floats(t, (size_t)(acts->n_tok * n_row));
+    float *x = take_numbers(t, acts->n_tok, n_row),
+          *y = take_floats(t, (size_t)(acts->n_tok * n_row));
+    memcpy(y, x, (size_t)(acts->n_tok * n_row) * sizeof *x);
+    memcpy(sum_too, sum, (size_t)(acts->n_tok * n_row) * sizeof *x);
+    kt__experts_down down = {.routing = r,
+                             .down = *w,
+                             .shared = acts->n_tok == FEW,
+                             .shared_share = factors,
+                             .sum = sum,
+                             .x = x};
+    t->cpu->experts_down(t->dev, &slots, &down);
+    down.sum = sum_too;
+    down.x = y;
+    t->on_gpu->experts_down(t->dev, &slots, &down);
+    KT__STEP(was_recorded(t, name, 2));
+    return compare_bytes(t, name, x, y, (size_t)(acts->n_tok * n_row) * sizeof *x);
+}
+
+static kt_status test_experts(tester *t, kt__type type) {
+    enum { EXPERTS = 3, USED = 2 };
+    char name[64];
+    kt__routing r;
+    int n_col = columns_of(type);
+    kt__weight all = take_weight(t, type, EXPERTS * ROWS, n_col);
+    const kt__expert_weights w = {.w = kt__weight_rows(&all, 0, ROWS),
+                                  .stride = (size_t)ROWS * all.row_bytes,
+                                  .bias = take_numbers(t, 1, EXPERTS * ROWS),
+                                  .bias_stride = ROWS};
+    kt__acts acts = take_acts(t, 1u << kt__type_get(type)->act, USED * MANY, n_col);
+    float *x = take_numbers(t, USED * MANY, n_col);
+    snprintf(name, sizeof name, "experts with %s", kt__type_get(type)->name);
+    kt__routing_place(&r, MANY, EXPERTS, USED,
+                      take_room(t, kt__routing_bytes(MANY, EXPERTS, USED)));
+    t->cpu->quantize(t->dev, x, USED * MANY, &acts);
+    acts.n_tok = MANY;
+    KT__STEP(compare_experts(t, &w, &acts, &r, name));
+    acts.n_tok = FEW;
+    return compare_experts(t, &w, &acts, &r, name);
+}
+
+static kt_status test_type(tester *t, kt__type type) {
+    KT__STEP(test_product(t, type));
+    return test_experts(t, type);
+}
+
 static kt_status test_gates(tester *t) {
     enum { FF = 96 };
     static const char *const names[] = {"SiLU gate", "GELU gate", "clamped gate", "squared ReLU",
@@ -529,7 +595,9 @@ static kt_status open_tester(tester *t) {
                                    .head_dim_v = HEAD_DIM,
                                    .n_head = HEADS,
                                    .n_head_kv = HEADS_KV,
-                                   .n_ctx = POSITIONS};
+                                   .n_ctx = POSITIONS,
+                                   .expert_cols = 768,
+                                   .slot_floats = 768};
     const kt__kernels *ref;
     char why[64];
     kt__cpu cpu;
@@ -576,7 +644,7 @@ kt_status kt__gpu_self_test(kt__gpu *gpu, int check, kt_error *err) {
     kt_status status = open_tester(&t);
     if (status == KT_OK)
         status = check == KT__CHECK_BASE   ? test_base(&t)
-                 : check < KT__CHECK_FORMS ? test_product(&t, (kt__type)(check - KT__CHECK_TYPES))
+                 : check < KT__CHECK_FORMS ? test_type(&t, (kt__type)(check - KT__CHECK_TYPES))
                                            : test_form(&t, (kt__kv_form)(check - KT__CHECK_FORMS));
     kt__fpenv_leave(saved);
     close_tester(&t);

@@ -1,6 +1,8 @@
 /* What operations share: where operands are, products, activations. */
 #include "gpu/steps.h"
 
+#include <string.h>
+
 enum {
     GROUP = 64,
     GROUPS_MAX = 65535,
@@ -87,19 +89,73 @@ static uint32_t units_at_once(uint32_t n_unit) {
     return bits;
 }
 
+static int tile_tokens(const kt__gpu_pass *pass) {
+    return pass->tape.gpu->dots ? TILE : TILE / 2;
+}
+
+/* Workgroups of up to so many tokens each. */
+static uint32_t groups_of(const kt__gpu_product *p, uint32_t n_tok, uint32_t tokens) {
+    return p->runs ? p->n_run : (n_tok + tokens - 1) / tokens;
+}
+
 /* With one token after the other where there are few, else in tiles of rows and tokens. */
-static void put_in_units(kt__gpu_pass *pass, const kt__gpu_args *args, int kind, uint32_t n_row,
-                         uint32_t n_tok) {
+static void put_in_units(kt__gpu_pass *pass, const kt__gpu_product *p, const kt__gpu_args *args,
+                         int kind) {
     bool dots = pass->tape.gpu->dots;
-    if (n_tok <= ALONE) {
+    uint32_t n_row = args->n[1], n_tok = args->n[10];
+    if (p->runs ? !p->tiles : n_tok <= ALONE) {
         uint32_t rows = 4 * ((uint32_t)GROUP >> args->n[11]);
         kt__gpu_tape_put(&pass->tape, dots ? KT__SHADER_mm_one_dots : KT__SHADER_mm_one, kind, args,
-                         (n_row + rows - 1) / rows, n_tok, 1);
+                         (n_row + rows - 1) / rows, groups_of(p, n_tok, 1), 1);
     } else {
-        uint32_t tokens = dots ? TILE : TILE / 2;
         kt__gpu_tape_put(&pass->tape, dots ? KT__SHADER_mm_tile_dots : KT__SHADER_mm_tile, kind,
-                         args, (n_row + TILE - 1) / TILE, (n_tok + tokens - 1) / tokens, 1);
+                         args, (n_row + TILE - 1) / TILE,
+                         groups_of(p, n_tok, (uint32_t)tile_tokens(pass)), 1);
     }
+}
+
+/* ---- experts ---- */
+
+enum { RUN_WORDS = 8 };
+
+static uint32_t count_runs(const kt__routing *routing, int most) {
+    uint32_t n = 0;
+    for (int i = 0; i < routing->n_piece; i++)
+        n += (uint32_t)((routing->pieces[i].n_tok + most - 1) / most);
+    return n;
+}
+
+static uint32_t *put_run(uint32_t *words, const uint64_t at[2], int slot, int n) {
+    const uint32_t run[RUN_WORDS] = {(uint32_t)at[0], (uint32_t)(at[0] >> 32),
+                                     (uint32_t)at[1], (uint32_t)(at[1] >> 32),
+                                     (uint32_t)slot,  (uint32_t)n};
+    memcpy(words, run, sizeof run);
+    return words + RUN_WORDS;
+}
+
+/* Of tiles where experts have more than a few tokens each. */
+bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
+                          const kt__expert_weights *experts, kt__gpu_product *p) {
+    p->tiles = product_of(experts->w.type).in_units && routing->n_slot > ALONE * routing->n_piece;
+    int most = p->tiles ? tile_tokens(pass) : 1;
+    p->n_run = count_runs(routing, most);
+    p->n_slot = (uint32_t)routing->n_slot;
+    if (p->n_run > GROUPS_MAX) return false;
+    uint32_t *words = kt__gpu_tape_room(&pass->tape, (size_t)p->n_run * RUN_WORDS * 4, &p->runs);
+    for (int i = 0; words && i < routing->n_piece; i++) {
+        const kt__expert_piece *piece = &routing->pieces[i];
+        kt__weight w = kt__expert_weight(experts, piece->expert);
+        uint64_t at[2]; /* of weights and bias */
+        if (!kt__gpu_find_weight(pass, &w, &at[0]) ||
+            !kt__gpu_find(pass, kt__expert_bias(experts, piece->expert),
+                          (size_t)w.n_row * sizeof(float), &at[1]))
+            return false;
+        p->bias = at[1];
+        for (int slot = 0; slot < piece->n_tok; slot += most)
+            words = put_run(words, at, piece->slot0 + slot,
+                            piece->n_tok - slot < most ? piece->n_tok - slot : most);
+    }
+    return words;
 }
 
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
@@ -107,19 +163,20 @@ void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
     kt__act_kind kind = kt__type_get(p->w->type)->act;
     const kt__act_layout *layout = &p->from->layout[kind];
     uint32_t n_tok = (uint32_t)p->from->n_tok, n_row = (uint32_t)p->w->n_row;
-    const kt__gpu_args args = {.at = {p->weights, p->acts[kind], p->out, p->bias, p->residual},
-                               .n = {(uint32_t)p->w->row_bytes, n_row, (uint32_t)p->w->n_col,
-                                     (uint32_t)layout->row_bytes, (uint32_t)layout->d,
-                                     (uint32_t)layout->s16, (uint32_t)layout->s32,
-                                     (uint32_t)p->ld_out, (uint32_t)p->ld_residual,
-                                     (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u), n_tok,
-                                     units_at_once(((uint32_t)p->w->n_col + 255) / 256)}};
+    const kt__gpu_args args = {
+        .at = {p->weights, p->acts[kind], p->out, p->bias, p->residual, p->runs, p->slots},
+        .n = {(uint32_t)p->w->row_bytes, n_row, (uint32_t)p->w->n_col, (uint32_t)layout->row_bytes,
+              (uint32_t)layout->d, (uint32_t)layout->s16, (uint32_t)layout->s32,
+              (uint32_t)p->ld_out, (uint32_t)p->ld_residual,
+              (p->bias ? 1u : 0u) | (p->residual ? 2u : 0u) | (p->runs ? 4u : 0u) |
+                  (p->slots ? 8u : 0u),
+              n_tok, units_at_once(((uint32_t)p->w->n_col + 255) / 256)}};
     if (how.in_units)
-        put_in_units(pass, &args, how.kind, n_row, n_tok);
+        put_in_units(pass, p, &args, how.kind);
     else
         kt__gpu_tape_put(&pass->tape, KT__SHADER_mm_float, how.kind, &args, kt__gpu_groups(n_row),
-                         n_tok, 1);
-    pass->tape.work += (uint64_t)n_row * (uint64_t)p->w->n_col * n_tok;
+                         groups_of(p, n_tok, 1), 1);
+    pass->tape.work += (uint64_t)n_row * (uint64_t)p->w->n_col * (p->runs ? p->n_slot : n_tok);
 }
 
 void kt__gpu_put_quantise(kt__gpu_pass *pass, uint64_t x, const kt__acts *acts, int n_tok,

@@ -44,10 +44,16 @@ typedef struct kt__gpu_product {
     uint64_t acts[KT__ACT_COUNT];
     const kt__acts *from;
     size_t ld_out, ld_residual;
+    uint64_t runs, slots; /* experts' (shaders/runs.glsl); 0: all tokens have these weights */
+    uint32_t n_run, n_slot;
+    bool tiles; /* with runs: of tiles of tokens, else of one each */
 } kt__gpu_product;
 /* Whether the device has the weights, and takes them. */
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at);
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p);
+/* Gives a product its runs; its weights are then those of the experts. */
+bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
+                          const kt__expert_weights *experts, kt__gpu_product *p);
 
 /* Queries, keys and values, and attention: heads.c. False where the processor has to do it; nothing is recorded
  * then. */

@@ -105,6 +105,7 @@ kt_status kt__vk_find(const kt__vk *vk, const kt__gpu_faults *faults,
     X(mm_float)            \
     X(norm)                \
     X(quantise)            \
+    X(experts)             \
     X(element)             \
     X(head)                \
     X(attention)           \

@@ -8,16 +8,39 @@ static const uint64_t others = KT__F_ENCODER | KT__F_LAYER_NORMS | KT__F_STREAMS
                                KT__F_LAYER_INPUTS | KT__F_BRANCHES | KT__F_SUB_NORMS |
                                KT__F_ASSISTANT;
 
-enum { MATRICES = 7 };
+/* A layer's matrix, or one of each expert. */
+typedef struct matrix {
+    const uint8_t *data; /* NULL: absent */
+    kt__type type;
+    size_t n, stride, last; /* so many, so far apart; bytes of the last one */
+} matrix;
 
-static void matrices_of(const kt__layer *layer, const kt__weight *out[MATRICES]) {
-    out[0] = &layer->wq;
-    out[1] = &layer->wk;
-    out[2] = &layer->wv;
-    out[3] = &layer->t[KT__SLOT_ATTN_OUT].w;
-    out[4] = &layer->gate;
-    out[5] = &layer->up;
-    out[6] = &layer->down;
+enum { DENSE = 9, MATRICES = DENSE + 3 };
+
+static matrix one_matrix(const kt__weight *w) {
+    size_t bytes = (size_t)w->n_row * w->row_bytes;
+    return (matrix){w->data, w->type, 1, bytes, bytes};
+}
+
+static matrix matrix_of_experts(const kt__net *net, const kt__expert_weights *w) {
+    return (matrix){w->w.data, w->w.type, (size_t)net->hp.n_expert, w->stride,
+                    (size_t)w->w.n_row * w->w.row_bytes};
+}
+
+static void matrices_of(const kt__net *net, int i, matrix out[MATRICES]) {
+    const kt__layer *l = &net->layers[i];
+    const kt__weight *dense[DENSE] = {&l->wq,          &l->wk, &l->wv,   &l->t[KT__SLOT_ATTN_OUT].w,
+                                      &l->gate,        &l->up, &l->down, &l->t[KT__SLOT_ROUTER].w,
+                                      &l->shared_share};
+    for (int m = 0; m < DENSE; m++) out[m] = one_matrix(dense[m]);
+    matrix *gate = &out[DENSE], *up = gate + 1;
+    *gate = matrix_of_experts(net, &l->gate_exps);
+    *up = matrix_of_experts(net, &l->up_exps);
+    out[DENSE + 2] = matrix_of_experts(net, &l->down_exps);
+    if (up->data > gate->data && up->data < gate->data + gate->stride) { /* both in turn */
+        gate->last = gate->stride;
+        up->data = NULL;
+    }
 }
 
 static bool prove_type(kt__device_layers *d, kt__type type) {
@@ -31,22 +54,23 @@ static bool prove_type(kt__device_layers *d, kt__type type) {
 
 static bool is_fit(const kt__net *net, int i) {
     const kt__layer *layer = &net->layers[i];
-    const kt__weight *all[MATRICES];
+    matrix all[MATRICES];
+    bool gated = layer->gate.data || (layer->down_exps.w.data && !layer->up.data);
     if (net->hp.features & others || layer->mixer != KT__MIX_ATTENTION || net->hp.no_ff[i] ||
-        layer->down_exps.w.data || !layer->gate.data)
+        !gated)
         return false;
-    matrices_of(layer, all);
+    matrices_of(net, i, all);
     for (int m = 0; m < MATRICES; m++)
-        if (all[m]->data && !kt__gpu_takes(all[m]->type)) return false;
+        if (all[m].data && !kt__gpu_takes(all[m].type)) return false;
     return true;
 }
 
 /* Whether the device multiplies with all types of the layer; where not, the log has said why, once for a type. */
 static bool is_proved(kt__device_layers *d, const kt__net *net, int i) {
-    const kt__weight *all[MATRICES];
+    matrix all[MATRICES];
     bool proved = true;
-    matrices_of(&net->layers[i], all);
-    for (int m = 0; m < MATRICES; m++) proved &= !all[m]->data || prove_type(d, all[m]->type);
+    matrices_of(net, i, all);
+    for (int m = 0; m < MATRICES; m++) proved &= !all[m].data || prove_type(d, all[m].type);
     return proved;
 }
 
@@ -63,17 +87,24 @@ static bool has_room(const kt__device_layers *d, uint64_t bytes) {
 }
 
 static uint64_t layer_bytes(const kt__net *net, int i) {
-    const kt__weight *all[MATRICES];
+    matrix all[MATRICES];
     uint64_t bytes = 0;
-    matrices_of(&net->layers[i], all);
+    matrices_of(net, i, all);
     for (int m = 0; m < MATRICES; m++)
-        if (all[m]->data) bytes += (uint64_t)all[m]->n_row * all[m]->row_bytes;
+        if (all[m].data) bytes += (uint64_t)all[m].n * all[m].stride;
     return bytes;
 }
 
-static kt_status place_matrix(kt__gpu_set *set, const kt__weight *w, kt_error *err) {
-    if (!w->data) return KT_OK;
-    return kt__gpu_set_place(set, w->data, (size_t)w->n_row * w->row_bytes, err);
+/* Whole experts at once: a device takes no more than some bytes in one piece, and no matrix may lie in two. */
+enum { PIECE_BYTES = 256 << 20 };
+
+static kt_status place_matrix(kt__gpu_set *set, matrix m, kt_error *err) {
+    size_t most = m.data && m.stride < PIECE_BYTES ? PIECE_BYTES / m.stride : 1;
+    for (size_t i = 0; m.data && i < m.n; i += most) {
+        size_t n = m.n - i < most ? m.n - i : most;
+        KT__STEP(kt__gpu_set_place(set, m.data + i * m.stride, (n - 1) * m.stride + m.last, err));
+    }
+    return KT_OK;
 }
 
 /* Norms and biases: all of the layer's tensors that are values. */
@@ -89,8 +120,8 @@ static kt_status place_vectors(kt__gpu_set *set, const kt__net *net, int i, kt_e
 }
 
 static kt_status place_layer(kt__gpu_set *set, const kt__net *net, int i, kt_error *err) {
-    const kt__weight *all[MATRICES];
-    matrices_of(&net->layers[i], all);
+    matrix all[MATRICES];
+    matrices_of(net, i, all);
     for (int m = 0; m < MATRICES; m++) KT__STEP(place_matrix(set, all[m], err));
     return place_vectors(set, net, i, err);
 }
@@ -99,7 +130,7 @@ static kt_status place_head(kt__device_layers *d, const kt__net *net, kt_error *
     if (!net->head.data || !kt__gpu_takes(net->head.type) || !prove_type(d, net->head.type) ||
         !has_room(d, (uint64_t)net->head.n_row * net->head.row_bytes))
         return KT_OK;
-    KT__STEP(place_matrix(d->weights, &net->head, err));
+    KT__STEP(place_matrix(d->weights, one_matrix(&net->head), err));
     if (net->head_bias)
         KT__STEP(kt__gpu_set_copy(d->weights, net->head_bias,
                                   (size_t)net->hp.n_vocab * sizeof(float), err));
@@ -135,12 +166,13 @@ static kt_status place_layers(kt__device_layers *d, const kt__net *net, bool hea
 
 static void report_layers(const kt__device_layers *d, const kt__net *net) {
     const kt__gpu_info *info = kt__gpu_get_info(d->gpu);
-    kt__log_line(d->log, KT_LOG_INFO, "%d of %d layers%s on %s (%s; fma %s; exact by %s)%s", d->n,
-                 net->hp.n_layer, d->head ? " and the head" : "", info->name, info->driver,
-                 kt__gpu_fma_name(d->gpu), info->by_word ? "the driver's word and test" : "test",
-                 d->n_unfit ? "; layers of other kinds (experts, recurrent parts, other types of "
-                              "weights) stay on the processor"
-                            : "");
+    kt__log_line(
+        d->log, KT_LOG_INFO, "%d of %d layers%s on %s (%s; fma %s; exact by %s)%s", d->n,
+        net->hp.n_layer, d->head ? " and the head" : "", info->name, info->driver,
+        kt__gpu_fma_name(d->gpu), info->by_word ? "the driver's word and test" : "test",
+        d->n_unfit
+            ? "; layers of other kinds (recurrent parts, other types of weights) stay on the processor"
+            : "");
 }
 
 static int longest_head(const kt__net *net) {

@@ -18,6 +18,7 @@ typedef enum expert_buf {
 struct kt__experts {
     const kt__net *net;
     kt__dev *dev;
+    const kt__ops *ops;      /* of the layer at hand */
     kt__expert_store *store; /* or NULL */
     uint64_t need;           /* the store's number of the layer's need */
     kt__routing routing, guess;
@@ -100,6 +101,13 @@ void kt__experts_destroy(kt__experts *experts) {
     kt__free(experts);
 }
 
+kt_status kt__experts_share(const kt__experts *experts, kt__gpu_set *set, kt_error *err) {
+    for (int i = 0; i < BUFS; i++)
+        if (experts->buf[i])
+            KT__STEP(kt__gpu_set_share(set, experts->buf[i], experts->buf_bytes[i], err));
+    return KT_OK;
+}
+
 kt__glu_kind kt__glu_kind_of(kt__features features) {
     if (features & KT__F_CLAMPED) return KT__GLU_CLAMPED;
     if (features & KT__F_RELU2) return KT__GLU_RELU2;
@@ -120,11 +128,10 @@ int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT
 
 static bool route_by(kt__experts *e, const kt__layer *layer, const kt__acts *acts, float *shared,
                      kt__routing *routing) {
-    const kt__ops *ops = kt__dev_ops(e->dev);
     const kt__hparams *hp = &e->net->hp;
     float *logits = e->buf[BUF_ROUTER];
-    ops->matmul(e->dev, &layer->t[KT__SLOT_ROUTER].w, acts, layer->t[KT__SLOT_ROUTER_BIAS].v, NULL,
-                NULL, 0, logits, (size_t)hp->n_expert);
+    e->ops->matmul(e->dev, &layer->t[KT__SLOT_ROUTER].w, acts, layer->t[KT__SLOT_ROUTER_BIAS].v,
+                   NULL, NULL, 0, logits, (size_t)hp->n_expert);
     const kt__route route = {.logits = logits,
                              .n_tok = acts->n_tok,
                              .shares = hp->shares,
@@ -135,7 +142,7 @@ static bool route_by(kt__experts *e, const kt__layer *layer, const kt__acts *act
                              .scale = hp->expert_scale,
                              .expert_scale = layer->t[KT__SLOT_DOWN_SCALE].v,
                              .shared_gate = shared};
-    return ops->route(e->dev, &route, routing);
+    return e->ops->route(e->dev, &route, routing);
 }
 
 /* The next layer's router, of what this one's reads, since a layer changes that little; of many tokens all of its
@@ -154,15 +161,21 @@ static void expect_next(kt__experts *e, const kt__layer *layer, const kt__acts *
         kt__expert_store_expect(e->store, number, &e->guess);
 }
 
-bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
+/* Where the layer's experts are read as they are needed: not those that a device has. */
+static kt__expert_store *store_of(const kt__experts *e) {
+    return e->ops == kt__dev_ops(e->dev) ? e->store : NULL;
+}
+
+bool kt__experts_choose(kt__experts *e, const kt__ops *ops, const kt__layer *layer,
+                        const kt__acts *acts) {
     float *shared = NULL;
+    e->ops = ops;
     if (layer->shared_share.data) {
         shared = e->buf[BUF_SHARED];
-        kt__dev_ops(e->dev)->matmul(e->dev, &layer->shared_share, acts, NULL, NULL, NULL, 0, shared,
-                                    1);
+        ops->matmul(e->dev, &layer->shared_share, acts, NULL, NULL, NULL, 0, shared, 1);
     }
     if (!route_by(e, layer, acts, shared, &e->routing)) return false;
-    if (!e->store) return true;
+    if (!store_of(e)) return true;
     e->need = kt__expert_store_need(e->store, (int)(layer - e->net->layers), &e->routing, true);
     expect_next(e, layer, acts);
     return true;
@@ -173,18 +186,18 @@ bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *
 enum { PART_GATE, PART_UP, PART_DOWN };
 
 static kt_status await_parts(const kt__experts *e, unsigned parts, kt_error *err) {
-    return e->store ? kt__expert_store_wait(e->store, parts, err) : KT_OK;
+    return store_of(e) ? kt__expert_store_wait(e->store, parts, err) : KT_OK;
 }
 
 /* Between the parts of a layer another pass may have needed others. */
 static void need_again(kt__experts *e, const kt__layer *layer) {
-    if (!e->store || kt__expert_store_is_last(e->store, e->need)) return;
+    if (!store_of(e) || kt__expert_store_is_last(e->store, e->need)) return;
     e->need = kt__expert_store_need(e->store, (int)(layer - e->net->layers), &e->routing, false);
 }
 
 static kt__expert_weights weights_in(const kt__experts *e, const kt__layer *layer, int part) {
     const kt__expert_weights *mapped[] = {&layer->gate_exps, &layer->up_exps, &layer->down_exps};
-    if (!e->store) return *mapped[part];
+    if (!store_of(e)) return *mapped[part];
     return *kt__expert_store_part(e->store, (int)(layer - e->net->layers), part);
 }
 
@@ -210,7 +223,7 @@ kt_status kt__experts_up(kt__experts *e, const kt__layer *layer, const kt__acts 
         .rows = e->buf[BUF_ROWS],
     };
     kt__acts out = slot_acts(e, layer);
-    kt__dev_ops(e->dev)->experts_glu(e->dev, acts, &glu, &out);
+    e->ops->experts_glu(e->dev, acts, &glu, &out);
     return KT_OK;
 }
 
@@ -228,6 +241,6 @@ kt_status kt__experts_add(kt__experts *e, const kt__layer *layer, float *sum, fl
         .sum = sum,
         .x = x,
     };
-    kt__dev_ops(e->dev)->experts_down(e->dev, &acts, &down);
+    e->ops->experts_down(e->dev, &acts, &down);
     return KT_OK;
 }

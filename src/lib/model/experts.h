@@ -6,6 +6,7 @@
 #ifndef KT_MODEL_EXPERTS_H
 #define KT_MODEL_EXPERTS_H
 
+#include "gpu/gpu.h"
 #include "model/expert_store.h"
 
 typedef struct kt__experts kt__experts;
@@ -18,14 +19,19 @@ kt_status kt__experts_create(const kt__net *net, kt__dev *dev, kt__expert_store 
                              kt__experts **out, kt_error *err) KT_CHECKED;
 void kt__experts_destroy(kt__experts *experts);
 
+/* The scratch, which stays where it is, with a device. */
+kt_status kt__experts_share(const kt__experts *experts, kt__gpu_set *set, kt_error *err) KT_CHECKED;
+
 /* What the architecture's features make of gate and up. */
 kt__glu_kind kt__glu_kind_of(kt__features features);
 /* The matrices that read the feed-forward's input: router, experts, shared expert. */
 enum { KT__EXPERT_READERS = 6 };
 int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]);
 
-/* Each row of acts chooses its experts. false: a router's logit is not finite. */
-bool kt__experts_choose(kt__experts *experts, const kt__layer *layer, const kt__acts *acts);
+/* Each row of acts chooses its experts; ops computes this and what follows of the layer. false: a router's logit is
+ * not finite. */
+bool kt__experts_choose(kt__experts *experts, const kt__ops *ops, const kt__layer *layer,
+                        const kt__acts *acts);
 /* Gate and up of the chosen. Fails where an expert cannot be read; so does the next one. */
 kt_status kt__experts_up(kt__experts *experts, const kt__layer *layer, const kt__acts *acts,
                          kt_error *err) KT_CHECKED;

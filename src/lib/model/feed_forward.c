@@ -46,7 +46,7 @@ static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error
         return kt__fwd_fail(fwd, "the experts", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    if (!kt__experts_choose(fwd->experts, layer, &acts))
+    if (!kt__experts_choose(fwd->experts, fwd->ops, layer, &acts))
         return kt__fwd_fail(fwd, "the choice of experts", err);
     /* while those that are not in memory are read */
     if (layer->gate.data || layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
@@ -168,7 +168,7 @@ static kt_status branches_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err
         return kt__fwd_fail(fwd, "the feed-forward", err);
     kt__ff_gate_and_up(fwd, layer, &acts);
     if (!norm_for(fwd, layer->router_norm, router, router, &acts) ||
-        !kt__experts_choose(fwd->experts, layer, &acts))
+        !kt__experts_choose(fwd->experts, fwd->ops, layer, &acts))
         return kt__fwd_fail(fwd, "the choice of experts", err);
     if (!norm_for(fwd, layer->t[KT__SLOT_EXPERTS_NORM].v, &layer->gate_exps.w, up, &acts))
         return kt__fwd_fail(fwd, "the experts", err);

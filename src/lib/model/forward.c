@@ -170,15 +170,17 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .n_ctx = params->n_ctx,
         .plain_attention = params->plain_attention,
         .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
+        .slot_floats = hp->n_expert_used *
+                       (hp->d_ff_expert > hp->d_model ? hp->d_ff_expert : hp->d_model),
         .state_dim = hp->state_dim,
         .split = params->split,
     };
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
-    kt__fwd_gpu_open(fwd, &limits);
     KT__TRY(
         kt__experts_create(net, fwd->dev, params->experts, params->n_tok_max, &fwd->experts, err));
+    kt__fwd_gpu_open(fwd, &limits);
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->head_lora);
     fwd->table_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,

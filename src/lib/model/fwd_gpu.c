@@ -10,7 +10,7 @@ static kt_status share_buffers(kt__fwd *fwd, kt_error *err) {
     for (int i = 0; i < KT__BUF_COUNT; i++)
         if (fwd->buf[i])
             KT__STEP(kt__gpu_set_share(fwd->gpu_buffers, fwd->buf[i], fwd->buf_bytes[i], err));
-    return KT_OK;
+    return fwd->experts ? kt__experts_share(fwd->experts, fwd->gpu_buffers, err) : KT_OK;
 }
 
 static kt_status open_pass(kt__fwd *fwd, const kt__dev_limits *limits, kt_error *err) {

@@ -8,16 +8,6 @@
 
 #include "ops/dev.h"
 
-static kt__weight weights_of(const kt__expert_weights *all, int expert) {
-    kt__weight w = all->w;
-    w.data = all->where ? all->where[expert] : w.data + (size_t)expert * all->stride;
-    return w;
-}
-
-static const float *bias_of(const kt__expert_weights *all, int expert) {
-    return all->bias ? all->bias + (size_t)expert * all->bias_stride : NULL;
-}
-
 /* ---- gate and up ---- */
 
 typedef struct experts_job {
@@ -59,10 +49,10 @@ static kt__acts gather_rows(const experts_job *job, const kt__expert_piece *piec
 static kt__glu glu_of(const experts_job *job, const kt__expert_piece *piece) {
     const kt__experts_glu *d = job->d;
     return (kt__glu){
-        .gate = weights_of(&d->gate, piece->expert),
-        .up = d->up.w.data ? weights_of(&d->up, piece->expert) : d->up.w,
-        .gate_bias = bias_of(&d->gate, piece->expert),
-        .up_bias = bias_of(&d->up, piece->expert),
+        .gate = kt__expert_weight(&d->gate, piece->expert),
+        .up = d->up.w.data ? kt__expert_weight(&d->up, piece->expert) : d->up.w,
+        .gate_bias = kt__expert_bias(&d->gate, piece->expert),
+        .up_bias = kt__expert_bias(&d->up, piece->expert),
         .factors = d->weighed ? d->routing->slot_share + piece->slot0 : NULL,
         .kind = d->kind,
         .rows = d->rows + (size_t)piece->slot0 * (size_t)d->gate.w.n_row,
@@ -176,10 +166,10 @@ static void add_piece(const down_job *job, int number, int row0, int n, int work
     const kt__expert_piece *piece = &routing->pieces[number];
     bool last = number + 1 == routing->n_piece;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__weight w = weights_of(&d->down, piece->expert);
-    kt__weight then = last ? w : weights_of(&d->down, piece[1].expert);
+    kt__weight w = kt__expert_weight(&d->down, piece->expert);
+    kt__weight then = last ? w : kt__expert_weight(&d->down, piece[1].expert);
     kt__acts acts = kt__acts_rows(job->acts, piece->slot0, piece->n_tok);
-    kt__dev_mm(job->dev, &w, row0, n, &acts, bias_of(&d->down, piece->expert), NULL,
+    kt__dev_mm(job->dev, &w, row0, n, &acts, kt__expert_bias(&d->down, piece->expert), NULL,
                last ? NULL : kt__row_of(&then, row0), tile, (size_t)n, worker);
     for (int i = 0; i < piece->n_tok; i++, tile += n) {
         int slot = piece->slot0 + i;

@@ -176,6 +176,16 @@ typedef struct kt__expert_weights {
     size_t bias_stride; /* floats */
 } kt__expert_weights;
 
+static inline kt__weight kt__expert_weight(const kt__expert_weights *all, int expert) {
+    kt__weight w = all->w;
+    w.data = all->where ? all->where[expert] : w.data + (size_t)expert * all->stride;
+    return w;
+}
+
+static inline const float *kt__expert_bias(const kt__expert_weights *all, int expert) {
+    return all->bias ? all->bias + (size_t)expert * all->bias_stride : NULL;
+}
+
 /* Tokens that one expert computes together: slots slot0.. of it. */
 typedef struct kt__expert_piece {
     int expert, slot0, n_tok;
@@ -459,6 +469,7 @@ typedef struct kt__dev_limits {
     int64_t n_ctx;
     bool plain_attention; /* scores of whole rows, over keys and values in f16 */
     int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
+    int slot_floats;           /* of the longest rows of a token's experts together; 0: none */
     int state_dim;             /* of a delta net's keys; 0: there is none */
     const kt__division *split; /* the device has a part of every matrix; NULL: all; outlives it */
 } kt__dev_limits;

@@ -5,10 +5,12 @@
  * activations, out, bias, residual. n: bytes of a row, rows, columns, bytes of an activation row and where its d,
  * s16 and s32 are, floats of a row of out and of residual, 1 bias + 2 residual, tokens, units at once (as a power
  * of 2). A row begins at a whole word, or in the middle of one where its type has an odd number of halves.
+ * at 5, 6 and 4 + 8 of the tenth number: runs.glsl.
  *
  * DOTS: the device multiplies four bytes by four at once. Else levels and activations are multiplied as floats:
  * sums of up to 32 products stay below 2^24, and are exact in any order. */
 #extension GL_EXT_control_flow_attributes : require
+#include "runs.glsl"
 
 #ifdef DOTS
 #extension GL_EXT_spirv_intrinsics : require
@@ -127,10 +129,10 @@ void small_levels(Words w, uint at, uint piece, uint half_piece, out uint q[8]) 
 }
 
 /* A unit's bytes begin at `at` of w, 0 or 2. */
-Words unit_of(uint row, uint unit, out uint at) {
+Words unit_of(uvec2 weights, uint row, uint unit, out uint at) {
     uint byte = row * pc.n[0] + unit * unit_bytes();
     at = IN_WORDS ? 0u : byte & 2u;
-    return Words(moved(pc.at[0], byte & ~3u));
+    return Words(moved(weights, byte & ~3u));
 }
 
 /* What is multiplied with the activations of two groups: levels plus OFFSET, four a word. */
@@ -238,10 +240,4 @@ float next_sum(float acc, float v, float x_d) { return BY_256 ? fma_exact(x_d, v
 
 float d_of(Words x, uint row, uint unit) {
     return BY_256 ? uintBitsToFloat(x.v[row + (pc.n[4] >> 2) + unit]) : 0.0;
-}
-
-void put_result(uint t, uint r, float y) {
-    if ((pc.n[9] & 1u) != 0u) y = add(y, Floats(pc.at[3]).v[r]);
-    if ((pc.n[9] & 2u) != 0u) y = add(y, Floats(pc.at[4]).v[t * pc.n[8] + r]);
-    Floats(pc.at[2]).v[t * pc.n[7] + r] = y;
 }

@@ -3,6 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
+#include "runs.glsl"
 
 float weight_at(Words w, uint at, uint k) {
     if (KIND == 0) return uintBitsToFloat(word_at(w, at + 4u * k));
@@ -11,11 +12,12 @@ float weight_at(Words w, uint at, uint k) {
 }
 
 void main() {
-    uint r = gl_GlobalInvocationID.x, t = gl_WorkGroupID.y;
+    uint r = gl_GlobalInvocationID.x;
     if (r >= pc.n[1]) return;
-    Words w = Words(pc.at[0]);
+    Run run = run_here(1u);
+    Words w = Words(run.weights);
     Floats x = Floats(pc.at[1]);
-    uint at = r * pc.n[0], row = t * (pc.n[3] >> 2), n_col = pc.n[2];
+    uint at = r * pc.n[0], row = act_row(run.first) * (pc.n[3] >> 2), n_col = pc.n[2];
     float lane[16];
     for (uint i = 0u; i < 16u; i++) lane[i] = opaque_zero();
     for (uint k = 0u; k < n_col; k += 16u)
@@ -23,8 +25,5 @@ void main() {
             float by = k + i < n_col ? weight_at(w, at, k + i) : opaque_zero();
             lane[i] = fma_exact(by, x.v[row + k + i], lane[i]);
         }
-    float y = tree_sum(lane);
-    if ((pc.n[9] & 1u) != 0u) y = add(y, Floats(pc.at[3]).v[r]);
-    if ((pc.n[9] & 2u) != 0u) y = add(y, Floats(pc.at[4]).v[t * pc.n[8] + r]);
-    Floats(pc.at[2]).v[t * pc.n[7] + r] = y;
+    put_result(run, run.first, r, tree_sum(lane));
 }

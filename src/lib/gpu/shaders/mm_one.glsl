@@ -118,9 +118,10 @@ void value_32(Place p, out float v[ROWS]) {
 }
 
 void main() {
-    uint me = gl_LocalInvocationID.x, bits = pc.n[11], n = n_unit(), t = gl_WorkGroupID.y;
+    uint me = gl_LocalInvocationID.x, bits = pc.n[11], n = n_unit();
     uint c = me & ((1u << bits) - 1u), n_row = (64u >> bits) * ROWS, r0 = gl_WorkGroupID.x * n_row;
-    uint row = t * (pc.n[3] >> 2), begin[ROWS];
+    Run run = run_here(1u);
+    uint t = act_row(run.first), row = t * (pc.n[3] >> 2), begin[ROWS];
     Words x = Words(pc.at[1]);
     float acc[CHAINS];
     [[unroll]] for (uint k = 0u; k < CHAINS; k++) acc[k] = opaque_zero();
@@ -143,7 +144,7 @@ void main() {
         if (unit < n) {
             Place p;
             float v[ROWS];
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) p.w[r] = unit_of(begin[r], unit, p.at[r]);
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) p.w[r] = unit_of(run.weights, begin[r], unit, p.at[r]);
             p.acts = Quads(moved(pc.at[1], t * pc.n[3] + unit * 256u));
             p.x = x;
             p.row = row;
@@ -169,6 +170,6 @@ void main() {
     }
     [[unroll]] for (uint k = 0u; k < CHAINS; k++) {
         uint r = me + 64u * k;
-        if (r < n_row && r0 + r < pc.n[1]) put_result(t, r0 + r, acc[k]);
+        if (r < n_row && r0 + r < pc.n[1]) put_result(run, run.first, r0 + r, acc[k]);
     }
 }

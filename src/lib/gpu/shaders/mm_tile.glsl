@@ -16,11 +16,12 @@ const uint APART = 17u; /* words of a row of a tile, or four floats in place of 
 
 shared Four levels[ROWS * SPAN * APART], acts[TOKENS * SPAN * APART];
 shared int scales[ROWS * SPAN * 4u], lows[ROWS * SPAN * 4u], sums[TOKENS * SPAN * 4u];
+shared uint rows[TOKENS * SPAN]; /* of activations */
 
-void fill_levels(uint r0, uint unit, uint piece) {
+void fill_levels(uvec2 weights, uint r0, uint unit, uint piece) {
     uint me = gl_LocalInvocationID.x, r = me >> 1, half_piece = me & 1u;
     uint at, q[8];
-    Words w = unit_of(min(r0 + r, pc.n[1] - 1u), unit, at);
+    Words w = unit_of(weights, min(r0 + r, pc.n[1] - 1u), unit, at);
     if (unit * 256u + piece * 64u + (BY_256 ? 0u : half_piece * 32u) >= pc.n[2]) return;
     levels_of(w, at, piece, half_piece, q);
     [[unroll]] for (uint i = 0u; i < 8u; i++) {
@@ -47,20 +48,19 @@ void fill_levels(uint r0, uint unit, uint piece) {
     }
 }
 
-void fill_acts(Words x, uint t0, uint unit, uint piece) {
+void fill_acts(Words x, uint unit, uint piece) {
     uint me = gl_LocalInvocationID.x, n_word = pc.n[2] / 4u - unit * 64u;
     [[unroll]] for (uint k = 0u; k < TOKENS / 2u; k++) { /* of 4 quads a token */
         uint i = k * 64u + me, to = (i >> 2) * APART + (i & 3u) * 4u, quad = quad_of(piece, i & 3u);
         if (4u * quad >= n_word) continue;
-        uint row = min(t0 + (i >> 2), pc.n[10] - 1u) * pc.n[3];
-        uvec4 four = Quads(moved(pc.at[1], row + unit * 256u)).v[quad];
+        uvec4 four = Quads(moved(pc.at[1], rows[i >> 2] * pc.n[3] + unit * 256u)).v[quad];
         acts[to] = activations_of(four.x);
         acts[to + 1u] = activations_of(four.y);
         acts[to + 2u] = activations_of(four.z);
         acts[to + 3u] = activations_of(four.w);
     }
     if (NEEDS_SUM && me < TOKENS * SPAN) {
-        uint row = min(t0 + me, pc.n[10] - 1u) * (pc.n[3] >> 2);
+        uint row = rows[me] * (pc.n[3] >> 2);
         [[unroll]] for (uint g = 0u; g < 4u; g++) {
             uint from = quad_of(piece, g);
             if (4u * from >= n_word || (IN_PAIRS && (g & 1u) != 0u)) continue;
@@ -96,12 +96,15 @@ void add_group(uint group, uint r, uint t, inout Sum sum[ROWS][TOKENS]) {
 
 void main() {
     uint me = gl_LocalInvocationID.x, r = me & 7u, t = me >> 3;
-    uint r0 = gl_WorkGroupID.x * ROWS * SPAN, t0 = gl_WorkGroupID.y * TOKENS * SPAN, n = n_unit();
+    uint r0 = gl_WorkGroupID.x * ROWS * SPAN, n = n_unit();
+    Run run = run_here(TOKENS * SPAN);
     Words x = Words(pc.at[1]);
     float acc[ROWS][TOKENS], v[ROWS][TOKENS];
     uint row[TOKENS];
+    if (me < TOKENS * SPAN) rows[me] = act_row(run.first + min(me, run.n - 1u));
+    barrier();
     [[unroll]] for (uint k = 0u; k < TOKENS; k++) {
-        row[k] = min(t0 + t + SPAN * k, pc.n[10] - 1u) * (pc.n[3] >> 2);
+        row[k] = rows[t + SPAN * k] * (pc.n[3] >> 2);
         [[unroll]] for (uint j = 0u; j < ROWS; j++) {
             acc[j][k] = opaque_zero();
             v[j][k] = 0.0;
@@ -114,8 +117,8 @@ void main() {
         uint n_piece = min(4u, (pc.n[2] - unit * 256u + 63u) / 64u);
         [[dont_unroll]] for (uint piece = 0u; piece < n_piece; piece++) {
             barrier();
-            fill_levels(r0, unit, piece);
-            fill_acts(x, t0, unit, piece);
+            fill_levels(run.weights, r0, unit, piece);
+            fill_acts(x, unit, piece);
             barrier();
             const uint EACH = IN_PAIRS ? 2u : 1u;
             [[dont_unroll]] for (uint group = 0u; group < 4u; group += EACH) {
@@ -148,7 +151,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < ROWS; j++) {
             float d, low;
             uint at;
-            Words w = unit_of(min(r0 + r + SPAN * j, pc.n[1] - 1u), unit, at);
+            Words w = unit_of(run.weights, min(r0 + r + SPAN * j, pc.n[1] - 1u), unit, at);
             if (BY_256) header_of(w, at, d, low);
             [[unroll]] for (uint k = 0u; k < TOKENS; k++) {
                 if (BY_256) v[j][k] = value_of(isum[j][k], msum[j][k], d, low);
@@ -158,7 +161,7 @@ void main() {
     }
     [[unroll]] for (uint k = 0u; k < TOKENS; k++)
         [[unroll]] for (uint j = 0u; j < ROWS; j++) {
-            uint at_t = t0 + t + SPAN * k, at_r = r0 + r + SPAN * j;
-            if (at_t < pc.n[10] && at_r < pc.n[1]) put_result(at_t, at_r, acc[j][k]);
+            uint at_t = t + SPAN * k, at_r = r0 + r + SPAN * j;
+            if (at_t < run.n && at_r < pc.n[1]) put_result(run, run.first + at_t, at_r, acc[j][k]);
         }
 }
