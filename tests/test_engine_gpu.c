@@ -14,7 +14,7 @@
 
 #include "base/system.h"
 #include "context/types.h"
-#include "gpu/vk.h"
+#include "gpu/steps.h"
 #include "kentang.h"
 #include "model/fwd_steps.h"
 #include "support.h"
@@ -206,20 +206,24 @@ static void compare_form(const fixture *f, kt_model *const *models, int n_model,
 }
 
 /* Of a token nothing is the processor's but the choice of experts, for which each layer that has some waits: besides
- * those there is one wait for the layers and one for the head. */
+ * those there is one wait for the layers and one for the head. The driver's commands are those of the token before. */
 static void expect_submits(kt_model *model) {
     kt_error err;
     kt_seq *seq;
-    const int32_t ids[] = {3, 4};
+    const int32_t ids[] = {3, 4, 5};
     uint64_t n = 2;
+    int n_record = 0;
     for (int i = 0; i < model->net->hp.n_layer; i++)
         n += model->net->layers[i].down_exps.w.data != NULL;
     kt_engine *engine = open_engine(model, KT_KV_F16);
     die_on(kt_seq_open(engine, &seq, &err), &err);
-    for (int i = 0; i < 2; i++) {
+    const kt__gpu_tape *tape = &engine->step_fwd->gpu->tape;
+    for (int i = 0; i < 3; i++) {
         uint64_t before = kt__gpu_get_use(model->gpu).n_submits;
         die_on(kt_seq_eval(seq, ids + i, 1, &err), &err);
         assert_int_equal(kt__gpu_get_use(model->gpu).n_submits, before + n);
+        if (i == 2) assert_int_equal(tape->n_record, n_record); /* nothing was recorded anew */
+        n_record = tape->n_record;
     }
     kt_seq_close(seq);
     kt_engine_close(engine);

@@ -269,6 +269,31 @@ static void test_health(void **state) {
     assert_int_equal(strspn(asked_for, "GPU-0123456789abcdef"), 40);
 }
 
+/* More of other kinds than commands are kept of, each twice: what is submitted is what was put down. */
+static void test_commands_are_kept(void **state) {
+    enum { SCALE = 6, N = KT__GPU_RECORDS + 20 };
+    kt__gpu_tape tape;
+    kt__gpu_buffer buffer;
+    kt_error err;
+    (void)state;
+    need_device();
+    die_on(kt__gpu_tape_create(gpu, &tape, &err), &err);
+    die_on(kt__gpu_buffer_make(gpu, 4096, true, &buffer, &err), &err);
+    float *x = buffer.mapped;
+    for (int i = 0; i < 2 * N; i++) {
+        float by = (float)(i / 2 + 2);
+        kt__gpu_args args = {.at = {buffer.address}, .n = {1}};
+        memcpy(&args.n[4], &by, sizeof by);
+        x[0] = 3.0f;
+        kt__gpu_tape_put(&tape, KT__SHADER_element, SCALE, &args, 1, 1, 1);
+        assert_true(kt__gpu_tape_run(&tape));
+        assert_true(x[0] == 3.0f * by);
+        assert_int_equal(tape.n_record, i / 2 < KT__GPU_RECORDS ? i / 2 + 1 : KT__GPU_RECORDS);
+    }
+    kt__gpu_tape_destroy(&tape);
+    kt__gpu_buffer_free(gpu, &buffer);
+}
+
 static void test_lost_while_tested(void **state) {
     const kt__gpu_faults lost = {.lost_after = 2}, full = {.no_memory = true};
     kt__gpu *other;
@@ -322,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_every_check),
         cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_health),
+        cmocka_unit_test(test_commands_are_kept),
         cmocka_unit_test(test_lost_while_tested),
         cmocka_unit_test(test_is_kept),
         cmocka_unit_test(test_fma_in_integers),

@@ -5,6 +5,7 @@
  * apart. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/geometry.h"
 #include "gpu/steps.h"
 #include "kv/slabs.h"
@@ -284,7 +285,7 @@ static void pages_seen(const kt__attention *d, const kt__seg *seg, int64_t *from
     *to = (end + KT__PAGE_POS - 1) / KT__PAGE_POS;
 }
 
-enum { PAGE_WORDS = 3 * PARTS + 1, TOKEN_WORDS = 4 };
+enum { PAGE_WORDS = 3 * PARTS + 1, TOKEN_WORDS = 4, TABLE_STEP = 4096 };
 
 /* What the pages of a split are read as: in a store that presses, the first n of them in other forms. */
 typedef struct split_forms {
@@ -364,7 +365,9 @@ static bool put_tables(kt__gpu_pass *pass, const kt__attention *d, attention_pla
         if ((to - 1) / KT__SPLIT_PAGES >= at->split1) at->split1 = (to - 1) / KT__SPLIT_PAGES + 1;
     }
     size_t token_bytes = (size_t)d->n_tok * TOKEN_WORDS * 4, page_bytes = n_page * PAGE_WORDS * 4;
-    uint8_t *room = kt__gpu_tape_room(&pass->tape, token_bytes + page_bytes, &at->tokens);
+    /* whole steps, so that what is recorded after it stays where it is while a sequence grows */
+    size_t bytes = kt__align_up(token_bytes + page_bytes, TABLE_STEP);
+    uint8_t *room = kt__gpu_tape_room(&pass->tape, bytes, &at->tokens);
     if (!room || n_page == 0) return false;
     uint32_t *tokens = (uint32_t *)(void *)room;
     uint32_t *pages = (uint32_t *)(void *)(room + token_bytes);

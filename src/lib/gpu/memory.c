@@ -98,8 +98,7 @@ static kt_status upload_bytes(kt__gpu_set *set, const uint8_t *host, size_t byte
     for (size_t at = 0; at < bytes; at += STAGE_BYTES) {
         size_t part = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
         memcpy(set->stage.mapped, host + at, part);
-        kt__gpu_tape_copy(&set->tape, &set->stage, 0, to, to_at + at, kt__align_up(part, 4));
-        if (!kt__gpu_tape_run(&set->tape))
+        if (!kt__gpu_tape_copy(&set->tape, &set->stage, 0, to, to_at + at, kt__align_up(part, 4)))
             return kt__fail(err, KT_E_UNSUPPORTED, "%.100s failed while weights were copied to it",
                             set->gpu->found.info.name);
     }

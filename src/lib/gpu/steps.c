@@ -140,6 +140,7 @@ bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
     int most = p->tiles ? tile_tokens(pass) : 1;
     p->n_run = count_runs(routing, most);
     p->n_slot = (uint32_t)routing->n_slot;
+    p->bias = experts->bias != NULL; /* where it is, the runs say */
     if (p->n_run > GROUPS_MAX) return false;
     uint32_t *words = kt__gpu_tape_room(&pass->tape, (size_t)p->n_run * RUN_WORDS * 4, &p->runs);
     for (int i = 0; words && i < routing->n_piece; i++) {
@@ -150,7 +151,6 @@ bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
             !kt__gpu_find(pass, kt__expert_bias(experts, piece->expert),
                           (size_t)w.n_row * sizeof(float), &at[1]))
             return false;
-        p->bias = at[1];
         for (int slot = 0; slot < piece->n_tok; slot += most)
             words = put_run(words, at, piece->slot0 + slot,
                             piece->n_tok - slot < most ? piece->n_tok - slot : most);

@@ -45,7 +45,6 @@
     X(GetBufferDeviceAddress)      \
     X(CreateCommandPool)           \
     X(DestroyCommandPool)          \
-    X(ResetCommandPool)            \
     X(AllocateCommandBuffers)      \
     X(BeginCommandBuffer)          \
     X(EndCommandBuffer)            \
@@ -213,12 +212,32 @@ typedef struct kt__gpu_args {
     uint32_t n[15], zero;
 } kt__gpu_args;
 
+/* An operation on a tape; without gaps, so that two are compared by their bytes. */
+typedef struct kt__gpu_entry {
+    VkPipeline pipeline;
+    kt__gpu_args args;
+    uint32_t x, y, z, zero; /* workgroups */
+} kt__gpu_entry;
+
+/* Operations, and the driver's commands for them. */
+typedef struct kt__gpu_record {
+    kt__gpu_entry *entries;
+    size_t n, cap;
+    VkCommandBuffer commands;
+} kt__gpu_record;
+
+/* More than a pass of one token has submissions, so that its commands are there for the next token. */
+enum { KT__GPU_RECORDS = 128 };
+
 typedef struct kt__gpu_tape {
     kt__gpu *gpu;
     VkCommandPool pool;
-    VkCommandBuffer commands;
     VkFence fence;
-    bool recording, failed;
+    bool failed;
+    kt__gpu_record now;                      /* not submitted; without commands */
+    kt__gpu_record records[KT__GPU_RECORDS]; /* what was submitted */
+    int n_record, last; /* the last one used, after which the next one is likely */
+    VkCommandBuffer copies;
     kt__gpu_buffer ring; /* numbers that operations are given; at its begin the word of norms */
     size_t ring_used;
     uint64_t n_put; /* dispatches, since it was made */
@@ -229,7 +248,8 @@ kt_status kt__gpu_tape_create(kt__gpu *gpu, kt__gpu_tape *out, kt_error *err) KT
 void kt__gpu_tape_destroy(kt__gpu_tape *tape);
 void kt__gpu_tape_put(kt__gpu_tape *tape, kt__gpu_shader shader, int kind, const kt__gpu_args *args,
                       uint32_t x, uint32_t y, uint32_t z);
-void kt__gpu_tape_copy(kt__gpu_tape *tape, const kt__gpu_buffer *from, size_t from_at,
+/* At once; false: the device is lost. */
+bool kt__gpu_tape_copy(kt__gpu_tape *tape, const kt__gpu_buffer *from, size_t from_at,
                        const kt__gpu_buffer *to, size_t to_at, size_t bytes);
 /* Before an operation is recorded: runs what is there, where that is much. */
 void kt__gpu_tape_ready(kt__gpu_tape *tape);
