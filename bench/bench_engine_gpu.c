@@ -1,7 +1,7 @@
 /* Processor time of a token that a graphics processor computes: what this thread spends on recording, submitting and
- * the parts that stay here (embedding, rotation, tables, the choice of experts), as its clock counts it, which stands
- * still while the thread waits. Threads that a software driver computes with are not counted, as a card's would not
- * be; the driver's own recording is, Mesa's software driver's in place of the card's.
+ * the parts that stay here (embedding, rotation, tables, the choice of experts), by its own clock, which stops while
+ * the thread waits. Threads that a software driver computes with are not counted, as a card's would not be; the
+ * driver's own recording is, Mesa's software driver's in place of the card's.
  *
  *   bench_engine_gpu MODEL.gguf [DEVICE [TOKENS]] */
 #include <stdio.h>
