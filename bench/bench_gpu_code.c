@@ -7,10 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/vk.h"
+#include "gpu/steps.h"
 
-static const char *const types[] = {"Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K",  "Q4_0",
-                                    "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL"}; /* mm.glsl's kinds */
 static const struct {
     const char *name;
     kt__gpu_shader shader;
@@ -36,9 +34,12 @@ int main(int argc, char **argv) {
     fflush(stdout);
     bool made = false;
     for (size_t s = 0; s < sizeof shaders / sizeof *shaders; s++)
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-            if (strcmp(shaders[s].name, argv[3]) == 0 && strcmp(types[t], argv[2]) == 0)
-                made = kt__gpu_pipeline(gpu, shaders[s].shader, (int)t) != VK_NULL_HANDLE;
+        for (int t = 0; t < KT__TYPE_COUNT; t++) {
+            kt__gpu_product_kind how = kt__gpu_product_of((kt__type)t);
+            if (how.in_units && strcmp(shaders[s].name, argv[3]) == 0 &&
+                strcmp(kt__type_get((kt__type)t)->name, argv[2]) == 0)
+                made = kt__gpu_pipeline(gpu, shaders[s].shader, how.kind) != VK_NULL_HANDLE;
+        }
     fflush(stdout);
     _exit(made ? 0 : 1); /* drivers of chips that are absent do not close */
 }

@@ -9,8 +9,14 @@
 
 #include "gpu_modules.inc"
 
-const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader) {
-    static const kt__gpu_module all[KT__SHADERS] = {
+/* SPIR-V of a shader: without and with f64. */
+typedef struct binary {
+    const uint32_t *words[2];
+    size_t bytes[2];
+} binary;
+
+static const binary *binary_of(kt__gpu_shader shader) {
+    static const binary all[KT__SHADERS] = {
 #define X(name)                                                  \
     [KT__SHADER_##name] = {{spirv_##name##_0, spirv_##name##_1}, \
                            {sizeof spirv_##name##_0, sizeof spirv_##name##_1}},
@@ -75,7 +81,7 @@ static size_t put_modes(const uint32_t *words, size_t n, const mode *modes, int 
 }
 
 static VkShaderModule make_module(kt__gpu *gpu, kt__gpu_shader shader) {
-    const kt__gpu_module *module = kt__gpu_module_of(shader);
+    const binary *module = binary_of(shader);
     bool f64 = gpu->fma == KT__FMA_F64;
     size_t n = module->bytes[f64] / sizeof(uint32_t);
     VkShaderModule out = VK_NULL_HANDLE;

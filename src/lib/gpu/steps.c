@@ -44,13 +44,8 @@ uint32_t kt__gpu_groups(int64_t n) {
     return (uint32_t)((n + GROUP - 1) / GROUP);
 }
 
-typedef struct product_kind {
-    bool takes, in_units; /* of 256 columns: mm.glsl */
-    int kind;
-} product_kind;
-
-static product_kind product_of(kt__type type) {
-    static const product_kind kinds[KT__TYPE_COUNT] = {
+kt__gpu_product_kind kt__gpu_product_of(kt__type type) {
+    static const kt__gpu_product_kind kinds[KT__TYPE_COUNT] = {
         [KT__TYPE_Q4_K] = {true, true, 0},    [KT__TYPE_Q5_K] = {true, true, 1},
         [KT__TYPE_Q6_K] = {true, true, 2},    [KT__TYPE_Q2_K] = {true, true, 3},
         [KT__TYPE_Q3_K] = {true, true, 4},    [KT__TYPE_Q4_0] = {true, true, 5},
@@ -63,7 +58,7 @@ static product_kind product_of(kt__type type) {
 }
 
 bool kt__gpu_takes(kt__type type) {
-    return product_of(type).takes;
+    return kt__gpu_product_of(type).takes;
 }
 
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at) {
@@ -136,7 +131,8 @@ static uint32_t *put_run(uint32_t *words, const uint64_t at[2], int slot, int n)
 /* Of tiles where experts have more than a few tokens each. */
 bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
                           const kt__expert_weights *experts, kt__gpu_product *p) {
-    p->tiles = product_of(experts->w.type).in_units && routing->n_slot > ALONE * routing->n_piece;
+    p->tiles = kt__gpu_product_of(experts->w.type).in_units &&
+               routing->n_slot > ALONE * routing->n_piece;
     int most = p->tiles ? tile_tokens(pass) : 1;
     p->n_run = count_runs(routing, most);
     p->n_slot = (uint32_t)routing->n_slot;
@@ -159,7 +155,7 @@ bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
 }
 
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p) {
-    product_kind how = product_of(p->w->type);
+    kt__gpu_product_kind how = kt__gpu_product_of(p->w->type);
     kt__act_kind kind = kt__type_get(p->w->type)->act;
     const kt__act_layout *layout = &p->from->layout[kind];
     uint32_t n_tok = (uint32_t)p->from->n_tok, n_row = (uint32_t)p->w->n_row;

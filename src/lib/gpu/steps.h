@@ -19,6 +19,13 @@ struct kt__gpu_pass {
     kt__gpu_buffer rows[2], parts;
 };
 
+/* How a type's products are computed: by which form of its shader, and whether by units of 256 columns (mm.glsl). */
+typedef struct kt__gpu_product_kind {
+    bool takes, in_units;
+    int kind;
+} kt__gpu_product_kind;
+kt__gpu_product_kind kt__gpu_product_of(kt__type type);
+
 static inline kt__gpu_pass *kt__gpu_pass_of(const kt__dev *dev) {
     return kt__dev_accel(dev);
 }

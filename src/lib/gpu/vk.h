@@ -125,13 +125,6 @@ enum { KT__SHADER_KINDS = 16 };
 /* How fma is computed: of exact.glsl, in the order in which they are tried. */
 typedef enum kt__gpu_fma { KT__FMA_DRIVER, KT__FMA_F64, KT__FMA_INTEGERS, KT__FMAS } kt__gpu_fma;
 
-/* SPIR-V of a shader: without and with f64. */
-typedef struct kt__gpu_module {
-    const uint32_t *words[2];
-    size_t bytes[2];
-} kt__gpu_module;
-const kt__gpu_module *kt__gpu_module_of(kt__gpu_shader shader);
-
 /* NVIDIA's library; not started: there is none, or it does not know the device. */
 typedef struct kt__nvml {
     void *lib, *device;
