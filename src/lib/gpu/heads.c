@@ -57,11 +57,6 @@ static bool find_part(const kt__gpu_pass *pass, const kt__kv *kv, const kt__kv_s
     return out->at;
 }
 
-static void put_address(uint32_t *words, uint64_t address) {
-    words[0] = (uint32_t)address;
-    words[1] = (uint32_t)(address >> 32);
-}
-
 /* ---- queries, keys, values ---- */
 
 enum { SHADER_QUERY, SHADER_KEY, SHADER_VALUE };
@@ -84,7 +79,7 @@ static bool put_slots(kt__gpu_pass *pass, const kt__qkv *d, int n_tok, part_kind
                 if (!find_part(pass, d->kv, kt__kv_get_shape(d->kv), page, d->layer, kind, &part) ||
                     !part.at)
                     return false;
-            put_address(token, part.at);
+            kt__gpu_put_address(token, part.at);
             token[2] = (uint32_t)(pos % KT__PAGE_POS);
             token[3] = part.apart;
         }
@@ -161,8 +156,8 @@ static bool put_due(kt__gpu_pass *pass, const kt__qkv *d, bool keys, qkv_places 
             if (!find_part(pass, d->kv, shape, table->pages[i], d->layer, from, &a) || !a.at ||
                 !find_part(pass, d->kv, shape, table->pages[i], d->layer, to, &b) || !b.at)
                 return false;
-            put_address(page, a.at);
-            put_address(page + 2, b.at);
+            kt__gpu_put_address(page, a.at);
+            kt__gpu_put_address(page + 2, b.at);
             page[4] = a.apart;
             page[5] = b.apart;
             n++;
@@ -322,7 +317,7 @@ static bool put_page(const kt__gpu_pass *pass, const kt__attention *d, const kt_
             !find_part(pass, d->kv, pressed ? &forms->shape : kt__kv_get_shape(d->kv),
                        seg->table->pages[index], d->layer, (part_kind)kind, &part))
             return false;
-        put_address(words + 2 * kind, part.at);
+        kt__gpu_put_address(words + 2 * kind, part.at);
         words[2 * PARTS + kind] = part.apart;
     }
     words[3 * PARTS] = (uint32_t)forms->pressed.n | (uint32_t)forms->pressed.k_form << 8 |

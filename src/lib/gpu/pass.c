@@ -108,8 +108,8 @@ static void gpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, 
 
 /* ---- activations and norms ---- */
 
-static bool gpu_put_norm(kt__gpu_pass *pass, const float *x, const float *w, float eps, int n_tok,
-                         int n, uint64_t out, bool adds) {
+static bool put_norm(kt__gpu_pass *pass, const float *x, const float *w, float eps, int n_tok,
+                     int n, uint64_t out, bool adds) {
     uint64_t rows, weights;
     uint32_t bits;
     if (!kt__gpu_may_record(pass, n_tok, n) || !find_rows(pass, x, n_tok, n, &rows) ||
@@ -128,7 +128,7 @@ static bool gpu_norm(kt__dev *dev, const float *x, const float *w, float eps, in
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
     uint64_t at[KT__ACT_COUNT], rows = pass->rows[0].address;
     if (!kt__gpu_find_acts(pass, acts, n_tok, at) ||
-        !gpu_put_norm(pass, x, w, eps, n_tok, acts->n_col, rows, false))
+        !put_norm(pass, x, w, eps, n_tok, acts->n_col, rows, false))
         return leave_device(dev)->cpu_ops->norm(dev, x, w, eps, n_tok, acts);
     acts->n_tok = n_tok;
     kt__gpu_put_quantise(pass, rows, acts, n_tok, at);
@@ -153,7 +153,7 @@ static bool gpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps
                          float *out) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
     uint64_t to;
-    if (find_rows(pass, out, n_tok, n, &to) && gpu_put_norm(pass, x, w, eps, n_tok, n, to, false))
+    if (find_rows(pass, out, n_tok, n, &to) && put_norm(pass, x, w, eps, n_tok, n, to, false))
         return true;
     return leave_device(dev)->cpu_ops->norm_f32(dev, x, w, eps, n_tok, n, out);
 }
@@ -162,7 +162,7 @@ static bool gpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps
                          float *io) {
     kt__gpu_pass *pass = kt__gpu_pass_of(dev);
     uint64_t to;
-    if (find_rows(pass, io, n_tok, n, &to) && gpu_put_norm(pass, x, w, eps, n_tok, n, to, true))
+    if (find_rows(pass, io, n_tok, n, &to) && put_norm(pass, x, w, eps, n_tok, n, to, true))
         return true;
     return leave_device(dev)->cpu_ops->norm_add(dev, x, w, eps, n_tok, n, io);
 }

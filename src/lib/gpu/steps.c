@@ -1,8 +1,6 @@
 /* What operations share: where operands are, products, activations. */
 #include "gpu/steps.h"
 
-#include <string.h>
-
 enum {
     GROUP = 64,
     GROUPS_MAX = 65535,
@@ -121,10 +119,11 @@ static uint32_t count_runs(const kt__routing *routing, int most) {
 }
 
 static uint32_t *put_run(uint32_t *words, const uint64_t at[2], int slot, int n) {
-    const uint32_t run[RUN_WORDS] = {(uint32_t)at[0], (uint32_t)(at[0] >> 32),
-                                     (uint32_t)at[1], (uint32_t)(at[1] >> 32),
-                                     (uint32_t)slot,  (uint32_t)n};
-    memcpy(words, run, sizeof run);
+    kt__gpu_put_address(words, at[0]);
+    kt__gpu_put_address(words + 2, at[1]);
+    words[4] = (uint32_t)slot;
+    words[5] = (uint32_t)n;
+    words[6] = words[7] = 0;
     return words + RUN_WORDS;
 }
 

@@ -34,6 +34,12 @@ static inline kt__gpu_pass *kt__gpu_pass_of(const kt__dev *dev) {
 bool kt__gpu_may_record(const kt__gpu_pass *pass, int64_t n_tok, int64_t n);
 /* Workgroups of n invocations. */
 uint32_t kt__gpu_groups(int64_t n);
+/* Into a table that a shader reads. */
+static inline void kt__gpu_put_address(uint32_t words[2], uint64_t address) {
+    words[0] = (uint32_t)address;
+    words[1] = (uint32_t)(address >> 32);
+}
+
 /* The device's address; 0: it does not reach that. */
 uint64_t kt__gpu_at(const kt__gpu_pass *pass, const void *host, size_t bytes);
 /* The same of what may be absent: with NULL true and 0. */

@@ -10,10 +10,7 @@ const uint CHAINS = 2u;          /* that an invocation adds up at most: there ar
 const uint SIDE = 64u * ROWS;    /* values of a side, of two that are written in turn */
 
 shared float values[2u * SIDE], ds[2u * MOST];
-#ifdef DOTS
-#define UNROLL_PIECES [[unroll]]
-#else
-#define UNROLL_PIECES [[unroll]]
+#ifndef DOTS
 shared vec4 xs[MOST * 65u]; /* one apart, so that units lie in other banks */
 #endif
 
