@@ -16,7 +16,10 @@ fail() {
 on_gpu="--device llvmpipe -ngl"
 
 echo "validation layer"
-KT_TEST_GPU=all VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation "$build/test_gpu_device" >"$dir/out" 2>&1 || fail "the device's test: $(tail -3 "$dir/out")"
+export VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+KT_TEST_GPU=all "$build/test_gpu_device" >"$dir/out" 2>&1 || fail "the device's test: $(tail -3 "$dir/out")"
+"$build/test_engine_gpu" >>"$dir/out" 2>&1 || fail "the engine's test: $(tail -3 "$dir/out")"
+unset VK_INSTANCE_LAYERS
 if grep -qi 'validation' "$dir/out"; then fail "the validation layer: $(grep -i validation "$dir/out" | head -3)"; fi
 
 echo "trained models"

@@ -16,6 +16,7 @@
 #include "context/types.h"
 #include "gpu/steps.h"
 #include "kentang.h"
+#include "model/expert_store.h"
 #include "model/fwd_steps.h"
 #include "support.h"
 
@@ -229,6 +230,23 @@ static void expect_submits(kt_model *model) {
     kt_engine_close(engine);
 }
 
+/* With memory for one layer's experts: those that the device has are not read. */
+static void expect_no_reads(kt_model *plain, kt_model *model) {
+    kt_error err;
+    kt__expert_counts counts;
+    kt__expert_store *store = model->experts;
+    kt_engine *engine = open_engine(plain, KT_KV_F16);
+    size_t bytes = run_engine(engine, 1, 7, want);
+    kt_engine_close(engine);
+    die_on(kt__expert_store_start(store, kt__expert_store_least(store), &err), &err);
+    engine = open_engine(model, KT_KV_F16);
+    run_engine(engine, 1, 7, got);
+    kt__expert_store_counts(store, &counts);
+    assert_int_equal(counts.read_bytes, 0);
+    assert_memory_equal(want, got, bytes);
+    kt_engine_close(engine);
+}
+
 static void test_fixture(void **state) {
     const fixture *f = *state;
     kt_model *models[3];
@@ -248,6 +266,7 @@ static void test_fixture(void **state) {
     assert_int_equal(d->n + d->n_unfit, info.n_layer);
     if (d->n) assert_true(kt__gpu_get_use(holder->gpu).n_submits > before + 20);
     if (d->n_unfit == 0) expect_submits(models[1]);
+    if (d->n_unfit == 0 && models[1]->experts) expect_no_reads(models[0], models[1]);
     for (int i = 0; i < n_model; i++) kt_model_close(models[i]);
 }
 
