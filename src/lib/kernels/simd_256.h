@@ -51,6 +51,10 @@ KT_INLINE vi vi_bcast(const void *p) {
     memcpy(&x, p, sizeof x);
     return _mm256_set1_epi32(x);
 }
+/* 2 LANES signed bytes as words */
+KT_INLINE vi vi_words_of_bytes(const void *p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
 /* bytes of ones where the bits of these bytes are set */
 KT_INLINE vi vi_of_bits(const uint8_t *p) {
     const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);

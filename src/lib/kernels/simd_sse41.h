@@ -49,6 +49,10 @@ KT_INLINE vi vi_sar16(vi x, int n) { return (vi)((vi_s16)x >> n); }
 /* out byte i = x byte idx[i], or 0 where idx[i] is negative */
 KT_INLINE vi vi_shuffle8(vi x, vi idx) { return _mm_shuffle_epi8(x, idx); }
 KT_INLINE vi vi_dup128(__m128i x) { return x; }
+/* 2 LANES signed bytes as words */
+KT_INLINE vi vi_words_of_bytes(const void *p) {
+    return _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)p));
+}
 KT_INLINE vi vi_bcast(const void *p) {
     int32_t x;
     memcpy(&x, p, sizeof x);
