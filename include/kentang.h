@@ -1571,9 +1571,9 @@ typedef struct kt_learner_info {
     bool frozen;
     bool deep;            /* the adapter in use changes keys and values: a deep training made it */
     bool scoped;          /* and is used only where a correction opens */
-    /* feedbacks in what is served that no training has seen, and no deep one since the learner was
-     * opened */
-    uint64_t n_pending, n_pending_deep;
+    uint64_t n_pending;   /* feedbacks in what is served that no training has seen */
+    double pending_deep;  /* what those say that no deep one has seen since the learner was opened:
+                           * a correction is 1, a score its size */
     kt_train_stage stage;
     int32_t stage_done, stage_total; /* conversations, or steps; 0: not counted */
     int32_t n_instant;  /* steps of the instant loop in what is served */

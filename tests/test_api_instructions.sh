@@ -1,6 +1,6 @@
 #!/bin/sh
 # Only the files of a vector tier may hold instructions beyond the x86-64 baseline: everything else, and so the
-# choice of a tier, runs on any processor.
+# choice of a tier, runs on any processor. The reference alone has one more instruction, which it asks for first: vfmadd231ss.
 #   test_api_instructions.sh BUILD_DIR SOURCE_DIR
 set -eu
 build=$1
@@ -15,7 +15,7 @@ find "$build"/CMakeFiles/kt_*.dir "$build"/CMakeFiles/kentang.dir -name '*.o' ! 
 wider='%[yz]mm|%k[0-7]|	v[a-z0-9]+ .*%xmm|	(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|popcnt|lzcnt|crc32)[lqwb]? '
 beyond="	(p(shufb|maddubsw|sign[bwd]|abs[bwd]|h(add|sub)s?[wd]|alignr|mulld|blendvb|blendw|test|m(in|ax)(sb|sd|uw|ud)|mov[sz]x[bwd]+|cmpeqq|packusdw|extr[bdq]|insr[bdq])|blendv?p[sd]|round[ps][sd]|dpp[sd]|insertps|extractps) |$wider"
 found=$(xargs objdump -d --no-show-raw-insn <"$list" 2>/dev/null |
-    awk -v beyond="$beyond" '/file format/ { file = $1 } $0 ~ beyond { print file ": " $0 }' | head -20)
+    awk -v beyond="$beyond" '/file format/ { file = $1 } file ~ /tier_ref/ && /\tvfmadd231ss / { next } $0 ~ beyond { print file ": " $0 }' | head -20)
 [ -z "$found" ] || { printf 'FAILED: beyond the baseline outside the tiers:\n%s\n' "$found"; exit 1; }
 
 # the sse41 tier runs where there is no AVX

@@ -164,6 +164,33 @@ static void put_file(const char *path, const char *text) {
     fclose(f);
 }
 
+/* What is pending: a correction is 1 and a score its size, in the version that is served or without keys. */
+static void test_what_feedbacks_say(void **state) {
+    (void)state;
+    kt__feedback *s = open_store(fresh_dir());
+    kt__feedback_item score = item_of("", 0);
+    uint64_t first = add(s, "first", 1, 1), id;
+    uint32_t version;
+    kt_error err;
+    score.kind = KT__FEEDBACK_SCORE;
+    score.about = "chatcmpl-2";
+    score.n_right = 0;
+    score.score = -0.25f;
+    die_on(kt__feedback_add(s, &score, &id, &version, &err), &err);
+    (void)add(s, "second", 1, 2);
+    for (int i = 0; i < 2; i++) {
+        kt__feedback_amount all = kt__feedback_amount_after(s, 0), later;
+        later = kt__feedback_amount_after(s, first);
+        assert_int_equal(all.n, 3);
+        assert_int_equal(later.n, 2);
+        assert_true(all.said == 2.25 && later.said == 1.25);
+        die_on(kt__feedback_rollback(s, 2, &err), &err);
+    }
+    die_on(kt__feedback_rollback(s, 0, &err), &err);
+    assert_true(kt__feedback_amount_after(s, 0).said == 0.25);
+    kt__feedback_close(s);
+}
+
 static void test_deleted_without_a_trace(void **state) {
     (void)state;
     const char *dir = fresh_dir();
@@ -335,9 +362,9 @@ static void test_damaged_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_over_restarts),  cmocka_unit_test(test_deleted_without_a_trace),
-        cmocka_unit_test(test_quotas_and_refusals), cmocka_unit_test(test_torn_and_damaged),
-        cmocka_unit_test(test_damaged_end),
+        cmocka_unit_test(test_kept_over_restarts),      cmocka_unit_test(test_what_feedbacks_say),
+        cmocka_unit_test(test_deleted_without_a_trace), cmocka_unit_test(test_quotas_and_refusals),
+        cmocka_unit_test(test_torn_and_damaged),        cmocka_unit_test(test_damaged_end),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

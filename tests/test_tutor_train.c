@@ -142,6 +142,7 @@ static void test_published(void **state) {
     like(l, N_QUESTION);
     kt_learner_get_info(l, &info);
     assert_int_equal(info.n_pending, N_QUESTION);
+    assert_true(info.pending_deep == N_QUESTION);
     say(NULL, base, sizeof base);
     die_on(kt_learner_get(l, KT_VERSION_SERVED, &before, &err), &err);
     stages seen = {.learner = l};

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,15 +240,21 @@ kt_status kt__feedback_get(kt__feedback *s, uint64_t id, kt__feedback_item *out,
     return status;
 }
 
-uint64_t kt__feedback_count_after(kt__feedback *s, uint64_t id) {
-    uint64_t n = 0;
+static void add_amount(kt__feedback_amount *sum, const kt__feedback_entry *e) {
+    if (e->record != KT__RECORD_ITEM) return;
+    sum->n++;
+    sum->said += e->kind == KT__FEEDBACK_SCORE ? fabs((double)e->score) : 1.0;
+}
+
+kt__feedback_amount kt__feedback_amount_after(kt__feedback *s, uint64_t id) {
+    kt__feedback_amount sum = {0};
     pthread_mutex_lock(&s->lock);
     for (const kt__feedback_entry *e = entry_of(s, s->current); e; e = entry_of(s, e->head.parent))
-        n += e->record == KT__RECORD_ITEM && e->id > id;
+        if (e->id > id) add_amount(&sum, e);
     for (size_t i = s->n_entries; i > 0 && s->entries[i - 1].id > id; i--)
-        n += s->entries[i - 1].record == KT__RECORD_ITEM && !s->entries[i - 1].head.version;
+        if (!s->entries[i - 1].head.version) add_amount(&sum, &s->entries[i - 1]);
     pthread_mutex_unlock(&s->lock);
-    return n;
+    return sum;
 }
 
 bool kt__feedback_has(kt__feedback *s, uint64_t id) {

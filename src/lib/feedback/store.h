@@ -68,8 +68,13 @@ kt_status kt__feedback_list(kt__feedback *store, uint64_t **ids, size_t *n,
  * says. */
 kt_status kt__feedback_replaced(kt__feedback *store, const kt__feedback_item *next, float least,
                                 uint64_t **ids, size_t *n, bool *same, kt_error *err) KT_CHECKED;
-/* Feedbacks in the version that is served, or without keys, after record `id`. */
-uint64_t kt__feedback_count_after(kt__feedback *store, uint64_t id);
+/* Feedbacks in the version that is served, or without keys, after record `id`: their number, and what they say in all, where
+ * a correction is 1 and a score its size. */
+typedef struct kt__feedback_amount {
+    uint64_t n;
+    double said;
+} kt__feedback_amount;
+kt__feedback_amount kt__feedback_amount_after(kt__feedback *store, uint64_t id);
 /* Whether there is such a feedback still. */
 bool kt__feedback_has(kt__feedback *store, uint64_t id);
 /* The feedbacks with keys in a version, the oldest first; for kt__free. KT_E_ARG: no such

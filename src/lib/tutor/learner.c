@@ -263,8 +263,8 @@ static void count_pending(kt_learner *l, uint64_t published, kt_learner_info *ou
     out->instant_us = l->instant_us;
     out->instant_scoped = l->instant_scoped;
     pthread_mutex_unlock(&l->lock);
-    out->n_pending = kt__feedback_count_after(l->store, tried);
-    out->n_pending_deep = kt__feedback_count_after(l->store, deep);
+    out->n_pending = kt__feedback_amount_after(l->store, tried).n;
+    out->pending_deep = kt__feedback_amount_after(l->store, deep).said;
 }
 
 void kt_learner_get_info(kt_learner *l, kt_learner_info *out) {

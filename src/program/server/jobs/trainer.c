@@ -175,7 +175,7 @@ static bool is_due(const kt__config *c, const kt_learner_info *info, int64_t qui
     if (info->frozen || n < kt__learn_plan_of(c).min_samples) return false;
     if (!many && quiet_us < QUIET_US) return false;
     if (!many && !kt__learn_config_in_hours(c, minute_of_day())) return false;
-    bool enough = c->learn_deep > 0 && (double)info->n_pending_deep >= c->learn_deep;
+    bool enough = c->learn_deep > 0 && info->pending_deep >= c->learn_deep;
     *deep = info->deep || enough; /* one that continues from a deep one is deep */
     return true;
 }
