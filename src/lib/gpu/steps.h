@@ -51,9 +51,11 @@ bool kt__gpu_find_acts(const kt__gpu_pass *pass, const kt__acts *acts, int n_tok
 /* Rows at x (an address, [n_tok][n_col]) to acts, whose addresses are at[]. */
 void kt__gpu_put_quantise(kt__gpu_pass *pass, uint64_t x, const kt__acts *acts, int n_tok,
                           const uint64_t at[KT__ACT_COUNT]);
+
 typedef struct kt__gpu_product {
     const kt__weight *w;
-    uint64_t weights, bias, residual, out; /* addresses; bias and residual 0: none */
+    uint64_t weights, bias, residual,
+        out; /* addresses; bias and residual 0: none; bias 1: where the runs say */
     uint64_t acts[KT__ACT_COUNT];
     const kt__acts *from;
     size_t ld_out, ld_residual;
@@ -64,7 +66,8 @@ typedef struct kt__gpu_product {
 /* Whether the device has the weights, and takes them. */
 bool kt__gpu_find_weight(const kt__gpu_pass *pass, const kt__weight *w, uint64_t *at);
 void kt__gpu_put_product(kt__gpu_pass *pass, const kt__gpu_product *p);
-/* Gives a product its runs; its weights are then those of the experts. */
+/* Gives a product its runs: its weights are then those of the experts. false: the device lacks some, and the
+ * processor multiplies. */
 bool kt__gpu_find_experts(kt__gpu_pass *pass, const kt__routing *routing,
                           const kt__expert_weights *experts, kt__gpu_product *p);
 
