@@ -8,12 +8,9 @@
 #include "base/error.h"
 #include "base/system.h"
 
+/* Of the call that has just failed. */
 static kt_status fail_io(const char *what, const char *path, kt_error *err) {
-    int why = errno;
-    if (why == ENOSPC || why == EDQUOT)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot %s: %s; free some space", what,
-                           strerror(why));
-    return kt__fail_system(err, why, path, "cannot %s", what);
+    return kt__fail_system(err, errno, path, "cannot %s", what);
 }
 
 kt_status kt__files_path(char *out, const char *dir, const char *name, kt_error *err) {
