@@ -162,7 +162,8 @@ static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, const a
 static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, const act_row *x, int n,
                     float *acc) {
     const kt__type_info *info = kt__type_get(type);
-    float lanes[TOK_TILE][LANES] = {{0}}, w[256];
+    float lanes[TOK_TILE][LANES], w[256];
+    memset(lanes, 0, (size_t)n * sizeof *lanes);
     for (int k0 = 0; k0 < mm->n_col; k0 += 256) {
         int n_k = mm->n_col - k0 < 256 ? mm->n_col - k0 : 256;
         size_t offset = (size_t)(k0 / info->block_elems) * (size_t)info->block_bytes;
