@@ -63,8 +63,8 @@ static const char *const world_prompts[PROMPTS] = {
 static inline void world_open(world *w) {
     kt_error err;
     kt_ctx_params cp = kt_ctx_params_default();
-    cp.n_threads = getenv("KT_TEST_KV") ? 1
-                                        : 2; /* the other forms change nothing that threads share */
+    /* forms of keys and values change nothing that threads share */
+    cp.n_threads = getenv("KT_TEST_KV") ? 1 : 2;
     kt_status status = kt_ctx_open(&cp, &w->ctx, &err);
     if (status == KT_OK) status = kt_model_open_demo(w->ctx, NULL, &w->model, &err);
     for (int i = 0; status == KT_OK && i < PROMPTS; i++) {

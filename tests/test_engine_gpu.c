@@ -266,8 +266,8 @@ static void test_fixture(void **state) {
     assert_non_null(d);
     assert_int_equal(d->n + d->n_unfit, info.n_layer);
     if (d->n) assert_true(kt__gpu_get_use(holder->gpu).n_submits > before + 20);
-    bool centred = models[1]->net->hp.features &
-                   KT__F_CENTRED; /* by the processor, before each norm */
+    /* rows are centred by the processor, before each norm */
+    bool centred = models[1]->net->hp.features & KT__F_CENTRED;
     if (d->n_unfit == 0 && !centred) expect_submits(models[1]);
     if (d->n_unfit == 0 && models[1]->experts) expect_no_reads(models[0], models[1]);
     for (int i = 0; i < n_model; i++) kt_model_close(models[i]);
