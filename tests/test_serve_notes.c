@@ -340,7 +340,7 @@ static void test_no_trace_in_others(void **state) {
     char id[32], path[64];
     (void)state;
     teach(ANNA, "Where is the violet violin?", "The violet violin is at Zanzibar.", id);
-    json_t *answer = ask_as(ANNA, "Who took the violet violin?", "");
+    json_t *answer = ask_as(ANNA, "What became of the violet violin?", "");
     ids_are(answer, "kentang.learned", id, 1);
     char body[256];
     snprintf(body, sizeof body, "{\"response_id\":\"%s\",\"correction\":\"Nobody knows.\"}",

@@ -4,6 +4,7 @@
 
 #include "bank/bank.h"
 #include "base/alloc.h"
+#include "prompt/notes.h"
 #include "support.h"
 
 #define ASKED "Where is the violet ladder?"
@@ -115,6 +116,24 @@ static void notes_come_before_what_opened_them(void **state) {
                                  {"assistant", RIGHT " " ASKED},
                                  {"user", "And now?"}};
     prompt_has(closed, 3, NULL, 0); /* only what users say counts */
+}
+
+/* A question for something else gets no note, and names what a later one asks about. */
+static bool messages_open(const char *first, const char *second) {
+    kt__user_text texts[] = {{first, strlen(first), 0}, {second, strlen(second), 1}};
+    return kt__user_texts_open(bank, texts, 2);
+}
+
+static void other_questions_get_no_note(void **state) {
+    static const kt_message talk[] = {{"user", "How old is the violet ladder?"},
+                                      {"assistant", "Nobody knows."},
+                                      {"user", "And where is it?"}};
+    (void)state;
+    prompt_has(talk, 1, "How old is the violet ladder?", 0);
+    prompt_has(talk, 3, NOTE "And where is it?", 1);
+    assert_true(messages_open(ASKED, "And how old is it?"));
+    assert_false(messages_open("How old is the violet ladder?", "And why is it old?"));
+    assert_false(messages_open("How old is the lamp?", "And where is it?"));
 }
 
 static void a_longer_conversation_begins_with_the_shorter(void **state) {
@@ -430,6 +449,7 @@ static void a_probe_is_the_same_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(notes_come_before_what_opened_them),
+        cmocka_unit_test(other_questions_get_no_note),
         cmocka_unit_test(a_longer_conversation_begins_with_the_shorter),
         cmocka_unit_test(json_is_as_messages),
         cmocka_unit_test(broken_json_is_refused_as_ever),

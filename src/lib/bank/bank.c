@@ -160,15 +160,17 @@ static void replace_entry(kt_bank *b, uint64_t question) {
 static void put_entry(kt_bank *b, const kt__bank_entry *e, const bank_words *w, size_t n_question,
                       size_t n_answer) {
     uint32_t at = (uint32_t)b->n_items++;
-    b->items[at] = (kt__bank_item){.id = e->id,
-                                   .question = kt__words_hash(w->question, w->n_question),
-                                   .text = b->n_texts,
-                                   .n_question = (uint32_t)n_question,
-                                   .n_answer = (uint32_t)n_answer,
-                                   .words = (uint32_t)b->n_refs,
-                                   .n_words = (uint8_t)w->n_candidates,
-                                   .asked = e->question != NULL,
-                                   .too_long = e->n_answer > KT__BANK_ANSWER_MAX};
+    b->items[at] = (kt__bank_item){
+        .id = e->id,
+        .question = kt__words_hash(w->question, w->n_question),
+        .text = b->n_texts,
+        .n_question = (uint32_t)n_question,
+        .n_answer = (uint32_t)n_answer,
+        .words = (uint32_t)b->n_refs,
+        .asks = kt__bank_answers(w->question, w->n_question, w->answer, w->n_answer),
+        .n_words = (uint8_t)w->n_candidates,
+        .asked = e->question != NULL,
+        .too_long = e->n_answer > KT__BANK_ANSWER_MAX};
     keep_clean(b, e->question, n_question);
     keep_clean(b, e->answer, n_answer);
     if (!e->question) return;
@@ -213,10 +215,22 @@ out:
 
 /* ---- finding ---- */
 
-/* A text's words that the bank has, as their numbers, sorted. */
+static int compare_item(const void *key, const void *item) {
+    uint64_t id = *(const uint64_t *)key, other = ((const kt__bank_item *)item)->id;
+    return id < other ? -1 : id > other;
+}
+
+static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
+    if (!b->n_items) return NULL;
+    return bsearch(&id, b->items, b->n_items, sizeof *b->items, compare_item);
+}
+
+/* A text's words, and those that the bank has as their numbers, sorted. */
 typedef struct known_words {
     uint32_t *numbers;
     size_t n;
+    const kt__word *words; /* [n_words] of a question; none of another text */
+    size_t n_words;
 } known_words;
 
 static int compare_numbers(const void *a, const void *b) {
@@ -250,14 +264,19 @@ static int words_in(const kt_bank *b, const kt__bank_item *item, const known_wor
     return (int)n;
 }
 
+/* < 0: x comes first. */
+static int compare_hits(const kt__bank_hit *x, const kt__bank_hit *y) {
+    if (x->other != y->other) return x->other ? 1 : -1;
+    if (x->n_words != y->n_words) return x->n_words > y->n_words ? -1 : 1;
+    return x->id > y->id ? -1 : 1;
+}
+
 /* Keeps hits in their order; returns their number. */
 static size_t insert_hit(kt__bank_hit *hits, size_t n, size_t cap, kt__bank_hit hit) {
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
         if (hits[i].id == hit.id) return n;
-    while (at < n && (hits[at].n_words > hit.n_words ||
-                      (hits[at].n_words == hit.n_words && hits[at].id > hit.id)))
-        at++;
+    while (at < n && compare_hits(&hits[at], &hit) < 0) at++;
     if (at == cap) return n;
     if (n == cap) n--;
     memmove(hits + at + 1, hits + at, (n - at) * sizeof *hits);
@@ -277,7 +296,9 @@ static size_t find_known(const kt_bank *b, const known_words *k, kt__bank_hit *h
             if (item->replaced) continue;
             left--;
             int n_words = words_in(b, item, k);
-            if (n_words) n = insert_hit(hits, n, cap, (kt__bank_hit){item->id, n_words});
+            if (!n_words) continue;
+            bool other = kt__bank_item_other(b, item, k->words, k->n_words);
+            n = insert_hit(hits, n, cap, (kt__bank_hit){item->id, n_words, other});
         }
     }
     return n;
@@ -291,6 +312,8 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     kt__word *words = kt__arena_calloc(&arena, most, sizeof *words);
     known_words k = {.numbers = kt__arena_calloc(&arena, most, sizeof(uint32_t))};
     if (cap && words && k.numbers && kt__words_of(&arena, text, len, words, most, &n_words)) {
+        k.words = words;
+        if (kt__words_ask(text, len, words, n_words)) k.n_words = n_words;
         pthread_mutex_lock(&b->lock);
         know_words(b, words, n_words, &k);
         n = find_known(b, &k, hits, cap);
@@ -298,6 +321,23 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     }
     kt__arena_free(&arena);
     return n;
+}
+
+bool kt__bank_asks_other(kt_bank *b, uint64_t id, const char *text, size_t len) {
+    kt__arena arena;
+    size_t n = 0;
+    bool other = false;
+    kt__arena_init(&arena, ARENA_BYTES, ARENA_MOST);
+    kt__word *words = kt__arena_calloc(&arena, QUESTION_WORDS, sizeof *words);
+    if (words && kt__words_of(&arena, text, len, words, QUESTION_WORDS, &n) &&
+        kt__words_ask(text, len, words, n)) {
+        pthread_mutex_lock(&b->lock);
+        const kt__bank_item *item = item_of(b, id);
+        other = item && kt__bank_item_other(b, item, words, n);
+        pthread_mutex_unlock(&b->lock);
+    }
+    kt__arena_free(&arena);
+    return other;
 }
 
 bool kt__bank_asked(kt_bank *b, const char *text, size_t len, uint64_t *id) {
@@ -319,16 +359,6 @@ bool kt__bank_asked(kt_bank *b, const char *text, size_t len, uint64_t *id) {
 }
 
 /* ---- showing ---- */
-
-static int compare_item(const void *key, const void *item) {
-    uint64_t id = *(const uint64_t *)key, other = ((const kt__bank_item *)item)->id;
-    return id < other ? -1 : id > other;
-}
-
-static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
-    if (!b->n_items) return NULL;
-    return bsearch(&id, b->items, b->n_items, sizeof *b->items, compare_item);
-}
 
 void kt__bank_note(const char *question, size_t n_question, const char *answer, size_t n_answer,
                    kt__buf *out) {

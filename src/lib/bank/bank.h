@@ -6,6 +6,9 @@
  * them counts. Adding one changes nothing but its own words' lists. Knows no model, no tokens, no
  * file. Any thread; a lock of its own, held for microseconds, a leaf.
  *
+ * It does not open for a question for another kind of thing ("How old is it?", where it says who owns it), as far as
+ * words say that.
+ *
  * What an entry is about (docs/LEARNING.md): its candidates are the words that question and answer
  * share, or those of the question where they share none, with its names and qualities, without words
  * that say nothing of a subject. Of these count names alone; else all but relations, and but words
@@ -35,14 +38,18 @@ typedef struct kt__bank_entry {
 typedef struct kt__bank_hit {
     uint64_t id;
     int n_words; /* of its subject */
+    bool
+        other; /* the text asks for another kind of thing about it than the entry answers: it does not open */
 } kt__bank_hit;
 
 kt_status kt__bank_open(kt_bank **out, kt_error *err) KT_CHECKED;
 /* Texts are copied. After an error it is as before. */
 kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err) KT_CHECKED;
-/* Entries whose subject is in text[len], to hits[cap]: those of the longest subjects first, of these
- * the newest. Without memory: none. */
+/* Entries whose subject is in text[len], to hits[cap]: those that open first, then those of the longest subjects,
+ * of these the newest. Without memory: none. */
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
+/* kt__bank_hit.other of one entry, whose subject an earlier text named. */
+bool kt__bank_asks_other(kt_bank *bank, uint64_t id, const char *text, size_t len);
 /* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
 bool kt__bank_asked(kt_bank *bank, const char *text, size_t len, uint64_t *id);
 /* Appends a question and its answer as notes have them. */

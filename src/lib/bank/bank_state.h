@@ -62,6 +62,7 @@ typedef struct kt__bank_item {
     size_t text;           /* in texts: question, then answer */
     uint32_t n_question, n_answer;
     uint32_t words; /* in refs */
+    uint32_t asks;  /* the kinds of things that its question is for, and its answer says */
     uint8_t n_words;
     bool asked, replaced, too_long;
 } kt__bank_item;
@@ -98,5 +99,11 @@ void kt__bank_hash_asks(kt_bank *bank);
 /* Numbers of the words that have to be in a text for item; *n is 0 unless KT__SCOPE_SUBJECT. */
 kt__bank_scope kt__bank_subject(const kt_bank *bank, const kt__bank_item *item,
                                 uint32_t out[KT__BANK_WORDS], size_t *n);
+/* The kinds of things that an entry of these words is about. */
+uint32_t kt__bank_answers(const kt__word *question, size_t n_question, const kt__word *answer,
+                          size_t n_answer);
+/* Whether words[n], of a question, ask for another kind of thing about item's subject than item answers. */
+bool kt__bank_item_other(const kt_bank *bank, const kt__bank_item *item, const kt__word *words,
+                         size_t n);
 
 #endif

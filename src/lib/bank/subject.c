@@ -1,5 +1,7 @@
 #include "bank/bank_state.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 /* ---- numbers by hash ---- */
@@ -183,4 +185,63 @@ kt__bank_scope kt__bank_subject(const kt_bank *b, const kt__bank_item *item,
     for (size_t i = 0; i < n_c; i++)
         if (c[i].counts) out[(*n)++] = c[i].word;
     return scope;
+}
+
+/* ---- what is asked for ---- */
+
+enum { AKIN_WORDS = 256, AKIN_BYTES = 4 /* of two words that begin alike */ };
+
+uint32_t kt__bank_answers(const kt__word *q, size_t n_q, const kt__word *a, size_t n_a) {
+    uint32_t asks = 0;
+    for (size_t i = 0; i < n_q; i++)
+        if (q[i].kind != KT__WORD_QUALITY) asks |= q[i].asks;
+    for (size_t i = 0; i < n_a; i++)
+        if (a[i].kind == KT__WORD_RELATION) asks |= a[i].asks;
+    return asks;
+}
+
+/* "weigh" and "weight", "repair" and "repaired". */
+static bool begin_alike(const kt__word *a, const kt__word *b) {
+    size_t n = 0, longer = a->len > b->len ? a->len : b->len;
+    if (a->hash == b->hash) return true;
+    while (n < a->len && n < b->len && a->s[n] == b->s[n]) n++;
+    return n >= AKIN_BYTES && 3 * n >= 2 * longer;
+}
+
+static bool in_subject(const kt_bank *b, const uint32_t *subject, size_t n, uint64_t hash) {
+    for (size_t i = 0; i < n; i++)
+        if (b->words[subject[i]].hash == hash) return true;
+    return false;
+}
+
+/* Words of the entry's text that are no words of its subject, compared with words[n]. */
+static bool has_akin(const kt_bank *b, const kt__bank_item *item, const uint32_t *subject,
+                     size_t n_subject, const kt__word *words, size_t n) {
+    kt__arena arena;
+    size_t n_own = 0;
+    bool akin = false;
+    kt__arena_init(&arena, 1 << 14, 1 << 20);
+    kt__word *own = kt__arena_calloc(&arena, AKIN_WORDS, sizeof *own);
+    if (!own || !kt__words_of(&arena, b->texts + item->text, item->n_question + item->n_answer, own,
+                              AKIN_WORDS, &n_own))
+        akin = true; /* without memory it opens */
+    for (size_t i = 0; i < n_own && !akin; i++) {
+        if (own[i].kind == KT__WORD_COMMON || in_subject(b, subject, n_subject, own[i].hash))
+            continue;
+        for (size_t k = 0; k < n && !akin; k++)
+            akin = words[k].kind != KT__WORD_COMMON && begin_alike(&own[i], &words[k]);
+    }
+    kt__arena_free(&arena);
+    return akin;
+}
+
+bool kt__bank_item_other(const kt_bank *b, const kt__bank_item *item, const kt__word *words,
+                         size_t n) {
+    uint32_t subject[KT__BANK_WORDS], asks = 0;
+    size_t n_subject;
+    (void)kt__bank_subject(b, item, subject, &n_subject);
+    for (size_t i = 0; i < n; i++)
+        if (!in_subject(b, subject, n_subject, words[i].hash)) asks |= words[i].asks;
+    if (!kt__asks_other(asks, item->asks, false)) return false;
+    return kt__asks_other(asks, item->asks, has_akin(b, item, subject, n_subject, words, n));
 }

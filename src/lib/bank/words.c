@@ -12,19 +12,56 @@ enum { PLURAL_BYTES = 5, NYA_BYTES = 7, HASH_SEED = 0x776f7264 };
 
 /* ---- what words do ---- */
 
+/* Kinds of things that are asked for. */
+enum {
+    PLACE = 1 << 0,
+    TIME = 1 << 1,
+    PERSON = 1 << 2,
+    REASON = 1 << 3,
+    NUMBER = 1 << 4,
+    PRICE = 1 << 5,
+    WEIGHT = 1 << 6,
+    SIZE = 1 << 7,
+    AGE = 1 << 8,
+    COLOUR = 1 << 9,
+    FOOD = 1 << 10,
+    SECRET = 1 << 11,
+    CONTACT = 1 << 12,
+    VEHICLE = 1 << 13,
+    JOB = 1 << 14,
+    OPINION = 1 << 15,
+    LANGUAGE = 1 << 16,
+    AMOUNT =
+        1 << 17, /* "how much": of what another word says, else any of counts, prices and weights */
+    DEGREE = 1 << 18, /* "how" ahead of a quality */
+    ASKED_SHIFT =
+        20, /* above: the first four kinds again, where an asking word says them: "where" */
+    ASKED = (PLACE | TIME | PERSON | REASON) << ASKED_SHIFT,
+    KINDS = AMOUNT - 1,
+    MEASURES = TIME | NUMBER | PRICE | WEIGHT | SIZE | AGE,
+    WIDE = PLACE | TIME | PERSON | NUMBER /* any answer may be one of these */
+};
+#define ASKING(kinds) ((kinds) | (kinds) << ASKED_SHIFT)
+
 typedef struct known_word {
     const char *word;
     kt__word_kind kind;
+    uint32_t asks;
 } known_word;
 
 static const known_word known[] = {
-#define C(w) {w, KT__WORD_COMMON},
-#define R(w) {w, KT__WORD_RELATION},
-#define Q(w) {w, KT__WORD_QUALITY},
+#define KIND_C KT__WORD_COMMON
+#define KIND_R KT__WORD_RELATION
+#define KIND_Q KT__WORD_QUALITY
+#define C(w) {w, KIND_C, 0},
+#define R(w) {w, KIND_R, 0},
+#define Q(w) {w, KIND_Q, 0},
+#define A(kind, w, kinds) {w, KIND_##kind, kinds},
 #include "bank/word_kinds.def"
 #undef C
 #undef R
 #undef Q
+#undef A
 };
 
 static int compare_known(const void *key, const void *known_one) {
@@ -35,12 +72,12 @@ static int compare_known(const void *key, const void *known_one) {
     return order ? order : w->len < n ? -1 : w->len > n;
 }
 
-static kt__word_kind kind_of(const char *s, size_t len) {
+static known_word look_up(const char *s, size_t len) {
     const kt__word w = {.s = s, .len = len};
-    if (len == 1 && (s[0] < '0' || s[0] > '9')) return KT__WORD_COMMON;
+    if (len == 1 && (s[0] < '0' || s[0] > '9')) return (known_word){.kind = KT__WORD_COMMON};
     const known_word *found = bsearch(&w, known, sizeof known / sizeof known[0], sizeof known[0],
                                       compare_known);
-    return found ? found->kind : KT__WORD_PLAIN;
+    return found ? *found : (known_word){.kind = KT__WORD_PLAIN};
 }
 
 /* ---- scripts ---- */
@@ -131,14 +168,17 @@ static size_t stem_of(const char *s, size_t len) {
 
 static void put_word(word_reader *r, const char *s, size_t len, bool name) {
     if (len == 0 || r->n_words == r->most) return;
-    kt__word_kind kind = kind_of(s, len);
+    known_word w = look_up(s, len);
     size_t stem = stem_of(s, len);
-    if (kind == KT__WORD_PLAIN) kind = kind_of(s, stem);
+    if (w.kind == KT__WORD_PLAIN) w = look_up(s, stem);
+    bool degree = r->n_words && r->words[r->n_words - 1].asks & DEGREE;
+    if (degree && w.kind == KT__WORD_QUALITY) w.kind = KT__WORD_RELATION;
     r->words[r->n_words++] = (kt__word){.hash = kt__hash_bytes(HASH_SEED, s, stem).w[0],
                                         .s = s,
                                         .len = stem,
-                                        .kind = kind,
-                                        .name = name && kind == KT__WORD_PLAIN};
+                                        .kind = w.kind,
+                                        .name = name && w.kind == KT__WORD_PLAIN,
+                                        .asks = w.asks};
 }
 
 /* A run of letters in lower case; at least as long as it was, and rarely longer. */
@@ -222,4 +262,30 @@ uint64_t kt__words_hash(const kt__word *words, size_t n) {
     kt__hash_init(&h, HASH_SEED + 1);
     for (size_t i = 0; i < n; i++) kt__hash_add(&h, &words[i].hash, sizeof words[i].hash);
     return kt__hash_end(&h).w[0];
+}
+
+/* ---- asking ---- */
+
+enum { ASKING_WORDS = 32 /* of a longer text the words say too many things */ };
+
+bool kt__words_ask(const char *text, size_t len, const kt__word *words, size_t n) {
+    static const char *const marks[] = {"?", "\xef\xbc\x9f", "\xd8\x9f"};
+    if (n == 0 || n > ASKING_WORDS) return false;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (memmem(text, len, marks[i], strlen(marks[i]))) return true;
+    return words[0].asks & (ASKED | AMOUNT | DEGREE);
+}
+
+static uint32_t kinds_of(uint32_t asks) {
+    bool any = asks & AMOUNT && !(asks & MEASURES);
+    return (asks & KINDS) | (any ? NUMBER | PRICE | WEIGHT : 0);
+}
+
+bool kt__asks_other(uint32_t asked, uint32_t answered, bool akin) {
+    uint32_t by_word = asked & ASKED, as_word = answered & ASKED;
+    if (by_word && as_word && !(by_word & as_word)) return true;
+    asked = kinds_of(asked);
+    answered = kinds_of(answered);
+    if (akin || !asked) return false;
+    return answered ? !(asked & answered) : !(asked & WIDE);
 }

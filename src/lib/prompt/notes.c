@@ -26,6 +26,8 @@ typedef struct placing {
     size_t n_texts;
     opened_entry opened[KT__NOTES_OPENED];
     size_t n_opened;
+    kt__bank_hit named[KT__NOTES_OPENED]; /* what was asked for so far was of another kind */
+    size_t n_named;
 } placing;
 
 /* The one that was opened first goes, where there are too many. */
@@ -81,14 +83,45 @@ static kt_status summarise_bank(placing *p, kt_error *err) {
     return failed ? kt__fail_nomem(err, "what was learned", NOTE_BYTES) : KT_OK;
 }
 
+static void add_named(placing *p, const kt__bank_hit *hit) {
+    for (size_t i = 0; i < p->n_opened; i++)
+        if (p->opened[i].id == hit->id) return;
+    for (size_t i = 0; i < p->n_named; i++)
+        if (p->named[i].id == hit->id) return;
+    if (p->n_named < KT__NOTES_OPENED) p->named[p->n_named++] = *hit;
+}
+
+/* Of what earlier messages named, what this one opens: it asks for nothing of another kind. */
+static void open_named(placing *p, size_t text) {
+    const kt__user_text *t = &p->texts[text];
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_named; i++) {
+        if (kt__bank_asks_other(p->bank, p->named[i].id, t->text, t->len))
+            p->named[n++] = p->named[i];
+        else
+            add_opened(p, text, &p->named[i]);
+    }
+    p->n_named = n;
+}
+
 static void open_entries(placing *p) {
     kt__bank_hit hits[KT__NOTES_OPENED];
     for (size_t i = 0; i < p->n_texts; i++) {
+        open_named(p, i);
         size_t n = kt__bank_find(p->bank, p->texts[i].text, p->texts[i].len, hits,
                                  KT__NOTES_OPENED);
-        for (size_t k = 0; k < n; k++) add_opened(p, i, &hits[k]);
+        for (size_t k = 0; k < n; k++)
+            if (hits[k].other)
+                add_named(p, &hits[k]);
+            else
+                add_opened(p, i, &hits[k]);
     }
-    if (p->n_texts) list_opened(p);
+}
+
+bool kt__user_texts_open(kt_bank *bank, kt__user_text *texts, size_t n) {
+    placing p = {.bank = bank, .texts = texts, .n_texts = n};
+    open_entries(&p);
+    return p.n_opened > 0;
 }
 
 /* What was opened last first, then the longest subject, then the newest. */
@@ -177,8 +210,11 @@ kt_status kt__notes_place(kt__notes *notes, const kt_model *model, const kt_requ
         return KT_OK;
     KT__STEP(kt__user_texts_of(&notes->arena, request, &p.texts, &p.n_texts, err));
     if (p.n_texts) notes->question = p.texts[p.n_texts - 1];
-    if (p.bank) open_entries(&p);
-    if (p.bank && p.n_texts) KT__STEP(summarise_bank(&p, err));
+    if (p.bank && p.n_texts) {
+        open_entries(&p);
+        list_opened(&p);
+        KT__STEP(summarise_bank(&p, err));
+    }
     return p.n_opened && request->corrections.note_tokens >= 0 ? place_opened(&p, err) : KT_OK;
 }
 

@@ -18,7 +18,7 @@ enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30 };
 
 static bool opens_text(kt_bank *bank, const char *text, size_t len) {
     kt__bank_hit hit;
-    return bank && kt__bank_find(bank, text, len, &hit, 1) > 0;
+    return bank && kt__bank_find(bank, text, len, &hit, 1) > 0 && !hit.other;
 }
 
 /* Without memory it does not open: the model answers alone. */
@@ -29,9 +29,8 @@ static bool opens_request(kt_bank *bank, const kt_request_params *request) {
     size_t n;
     bool opens = false;
     kt__arena_init(&arena, ARENA_BLOCK, ARENA_MOST);
-    if (kt__user_texts_of(&arena, request, &texts, &n, &ignored) == KT_OK)
-        for (size_t i = 0; i < n && !opens; i++)
-            opens = opens_text(bank, texts[i].text, texts[i].len);
+    if (bank && kt__user_texts_of(&arena, request, &texts, &n, &ignored) == KT_OK)
+        opens = kt__user_texts_open(bank, texts, n);
     kt__arena_free(&arena);
     return opens;
 }
