@@ -243,13 +243,19 @@ pull good Owner/Weighed/Tiny-imatrix.gguf || fail "an importance matrix by its n
 again
 
 # killed in the middle, resumed: what is good stays
-"$kentang" pull --hub "$base/slow" -j 2 Owner/Repo-GGUF:f32 >"$dir/out" 2>"$dir/err" &
+until_seen() { # COMMAND...: 30 seconds at most
+    for _ in $(seq 600); do
+        if "$@"; then return 0; fi
+        sleep 0.05
+    done
+    fail "not seen: $*"
+}
+is_recorded() { # what the file's end tells of the parts that are there
+    tail -qc "+$(($(wc -c <"$big") + 1))" "$models/.unfinished"/*/*.part "$models/.unfinished"/*/*/*.part 2>/dev/null | tr -d '\000' | grep -q .
+}
+"$kentang" pull --hub "$base/steady" -j 1 Owner/Repo-GGUF:f32 >"$dir/out" 2>"$dir/err" &
 puller=$!
-for _ in $(seq 200); do
-    [ "$(grep -c 'slow.*bytes=[1-9]' "$dir/log")" -ge 3 ] && break
-    sleep 0.05
-done
-sleep 2.5
+until_seen is_recorded
 kill -9 $puller
 wait $puller 2>/dev/null || true
 [ ! -e "$f32" ] || fail "named while unfinished"
@@ -261,10 +267,11 @@ cmp -s "$big" "$f32" || fail "resume: other bytes"
 if grep -q 'Tale-F32.gguf bytes=0-4194303' "$dir/log"; then fail "resume fetched the beginning again"; fi
 again
 # two at once: one fetches, the other says so or finds it done
-"$kentang" pull --hub "$base/slow" Owner/Repo-GGUF:f32 >/dev/null 2>&1 &
+: >"$dir/log"
+"$kentang" pull --hub "$base/steady" Owner/Repo-GGUF:f32 >/dev/null 2>&1 &
 puller=$!
-sleep 0.7
-pull slow Owner/Repo-GGUF:f32 || grep -q 'by another process' "$dir/err" || fail "two at once"
+until_seen grep -q 'steady.*bytes=[1-9]' "$dir/log"
+pull steady Owner/Repo-GGUF:f32 || grep -q 'by another process' "$dir/err" || fail "two at once"
 wait $puller || fail "the first of two"
 cmp -s "$big" "$f32" || fail "two at once: other bytes"
 again

@@ -22,6 +22,7 @@ ROOT, LOG = sys.argv[1:3]
 TOKEN = "Bearer hub-token-for-tests"
 lock = threading.Lock()
 counts = {}
+loaded = {}
 
 
 def count(key):
@@ -31,8 +32,20 @@ def count(key):
         return counts[key]
 
 
+def load(path):
+    """The bytes of a file and their sha256, read and computed once for each version of it."""
+    seen = os.stat(path)
+    version = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    if loaded.get(path, (None,))[0] != version:
+        with open(path, "rb") as f:
+            data = f.read()
+        loaded[path] = version, data, hashlib.sha256(data).hexdigest()
+    return loaded[path][1:]
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer's body waits 40 ms for the acknowledgement of its head
 
     def log_message(self, *args):
         pass
@@ -95,12 +108,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.server.name == "B" or "/resolve/" not in rest:
             return False
         owner_repo, _, file = rest.partition("/resolve/")
-        data = open(os.path.join(ROOT, owner_repo, file.partition("/")[2]), "rb").read()
+        data, sha = load(os.path.join(ROOT, owner_repo, file.partition("/")[2]))
         if not file.endswith((".gguf", ".safetensors")):
             return self.send_on(307, f"/{self.mode}/api/resolve-cache/{rest}?x=%2F")
         sign = "&Policy=" + "a1b2c3d4" * (1000 if self.mode == "longurl" else 300)
         return self.send_on(302, f"http://127.0.0.1:{self.server.other}/good/{owner_repo}/{file.partition('/')[2]}?Expires=1{sign}", (
-            ("X-Linked-Etag", '"' + hashlib.sha256(data).hexdigest() + '"'), ("X-Linked-Size", str(len(data))),
+            ("X-Linked-Etag", '"' + sha + '"'), ("X-Linked-Size", str(len(data))),
             ("X-Repo-Commit", "%040x" % 0xabc)))
 
     def search(self, asked):
@@ -124,11 +137,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for base, _, names in sorted(os.walk(folder)):
             for name in sorted(names):
                 full = os.path.join(base, name)
-                data = open(full, "rb").read()
+                data, sha = load(full)
                 size = len(data) + (self.mode == "lie")
                 entry = {"type": "file", "path": os.path.relpath(full, folder), "size": size}
                 if name.endswith((".gguf", ".safetensors")):
-                    sha = "0" * 64 if self.mode == "wrongsum" else hashlib.sha256(data).hexdigest()
+                    sha = "0" * 64 if self.mode == "wrongsum" else sha
                     if self.mode != "nosum":
                         entry["lfs"] = {"oid": sha, "size": size}
                 else:
@@ -162,14 +175,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 layers = [{"mediaType": "application/vnd.ollama.image.tensor", "digest": "sha256:" + c * 64, "size": 3,
                            "name": "model.norm.weight"} for c in "12"]
                 return self.answer(200, json.dumps({"schemaVersion": 2, "layers": layers}).encode())
-            data = open(os.path.join(ROOT, file), "rb").read()
+            data, sha = load(os.path.join(ROOT, file))
             layers = [{"mediaType": "application/vnd.ollama.image.license", "digest": "sha256:" + "1" * 64, "size": 3},
                       {"mediaType": "application/vnd.ollama.image.model", "size": len(data),
-                       "digest": "sha256:" + hashlib.sha256(data).hexdigest()}]
+                       "digest": "sha256:" + sha}]
             return self.answer(200, json.dumps({"schemaVersion": 2, "layers": layers}).encode())
         digest = parts[-1].removeprefix("sha256:")
         for file in known.values():
-            if hashlib.sha256(open(os.path.join(ROOT, file), "rb").read()).hexdigest() == digest:
+            if load(os.path.join(ROOT, file))[1] == digest:
                 return self.file(file)
         self.answer(404, b"")
 
@@ -187,8 +200,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         full = os.path.join(ROOT, rest)
         if not os.path.isfile(full):
             return self.answer(404, b"")
-        mode, data = self.mode, open(full, "rb").read()
-        etag = '"' + hashlib.sha256(data).hexdigest() + '"'
+        mode, (data, sha) = self.mode, load(full)
+        etag = '"' + sha + '"'
         n = count((mode, rest))
         if mode in ("redirect", "downgrade", "loop") and self.server.name == "A":
             port = self.server.other
@@ -236,20 +249,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def send_body(self, mode, body, n):
-        if mode == "drop" and len(body) > 1:
-            body = body[:len(body) // 2 + 1]
+        if mode == "drop" and len(body) > 1 << 18:  # a part of 4 MiB ends four times before it is whole
+            body = body[:len(body) // 2]
             self.close_connection = True
         if mode == "dead" and len(body) > 1:
             self.close_connection = True
             return
-        step = 65536 if mode == "slow" else 1 << 20
+        step = {"slow": 1 << 16, "steady": 1 << 18}.get(mode, 1 << 20)
         for at in range(0, len(body), step):
             try:
                 self.wfile.write(body[at:at + step])
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
                 return
-            if mode == "slow" and len(body) > 1:
+            if mode in ("slow", "steady") and len(body) > 1:
                 time.sleep(0.05)
 
 
