@@ -288,7 +288,9 @@ static void other_kinds_of_questions_open_nothing(void **state) {
     teach(b, 1, "How heavy is the stone goose?", "The stone goose weighs nine pounds.");
     teach(b, 2, "Where was Petra born?", "Petra was born in Krems.");
     teach(b, 3, "What is in the tin drum?", "The tin drum is full of sand.");
+    teach(b, 4, "Berapa umur heavy?", "No.");
     scope_is(b, 1, "\"scope\":\"subject\",\"subject\":[\"stone\",\"goose\"]");
+    assert_int_equal(opens(b, "Berapa umur heavy?"), 4); /* a question opens its own entry */
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
         if ((opens(b, asked[i].text) > 0) != asked[i].opens) fail_msg("%s", asked[i].text);
     kt_bank_close(b);

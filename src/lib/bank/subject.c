@@ -243,5 +243,6 @@ bool kt__bank_item_other(const kt_bank *b, const kt__bank_item *item, const kt__
     for (size_t i = 0; i < n; i++)
         if (!in_subject(b, subject, n_subject, words[i].hash)) asks |= words[i].asks;
     if (!kt__asks_other(asks, item->asks, false)) return false;
+    if (kt__words_hash(words, n) == item->question) return false; /* whatever its words are */
     return kt__asks_other(asks, item->asks, has_akin(b, item, subject, n_subject, words, n));
 }
