@@ -173,7 +173,7 @@ static void test_attention(void **state) {
     float row[DIM], q[QUERIES * DIM], M[QUERIES], L[QUERIES], O[QUERIES * DIM], m[QUERIES],
         l[QUERIES], o[QUERIES * DIM], out[QUERIES * DIM];
     int16_t lo[QUERIES] = {7, 8, 9}, hi[QUERIES] = {256, 256, 256};
-    uint8_t scratch[64];
+    static float scratch[KT__SPLIT_POS * 2 * DIM];
     for (int i = 0; i < QUERIES * DIM; i++) q[i] = kd_normal(&rng) * 0.5f;
     for (int p = 0; p < POS; p++) {
         for (int d = 0; d < DIM; d++) row[d] = kd_normal(&rng);
@@ -218,7 +218,7 @@ static void test_quantised_attention(void **state) {
     enum { DIM = 40, QUERIES = 3, PAGE = DIM * 16, BYTES = 64 + PAGE };
     static kt__f16 k[KT__SPLIT_PAGES][PAGE], v[KT__SPLIT_PAGES][PAGE];
     static uint8_t codes[2][KT__SPLIT_PAGES][BYTES], q_codes[QUERIES][64];
-    static _Alignas(64) uint8_t scratch[(DIM + 32) * KT__PAGE_POS * sizeof(float)];
+    static _Alignas(64) uint8_t scratch[KT__SPLIT_POS * 2 * DIM * sizeof(float)];
     static const uint64_t want[][2] = {[KT__KV_Q8] = {0x145d5c0e2b45cff3u, 0xf4f302dda422ef1fu},
                                        [KT__KV_Q4] = {0xc91ab48ea4941bfcu, 0xf34aba01c03d74fcu}};
     const kt__kernels *ref = kd_ref();

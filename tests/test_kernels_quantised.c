@@ -23,6 +23,8 @@ typedef struct scratch_room {
     _Alignas(64) uint8_t at[(MAX_DIM + 32) * KT__PAGE_POS * sizeof(float)];
 } scratch_room;
 
+static float ref_scratch[KT__SPLIT_POS * 2 * MAX_DIM];
+
 static void expect_same(const char *what, const kt__kernels *tier, int dim, const void *want,
                         const void *got, size_t n) {
     const uint8_t *a = want, *b = got;
@@ -252,7 +254,7 @@ static void check_case(world *w, const attn_case *c, kd_rng *rng) {
     fill_queries(w, c, rng);
     take_away_unread(w);
     w->attn.m = w->m[0], w->attn.l = w->l[0], w->attn.o = w->want_o;
-    kd_ref()->attn(&w->attn, w->scratch.at);
+    kd_ref()->attn(&w->attn, ref_scratch);
     FOR_TIERS(tier) {
         w->attn.m = w->m[1], w->attn.l = w->l[1], w->attn.o = w->got_o;
         memset(w->got_o, 0x3c, sizeof w->got_o);
@@ -342,7 +344,7 @@ static void expect_near(kt__kv_form form, double bound) {
         quantise_plain_pages(w, &c, &rng);
         fill_queries(w, &c, &rng);
         w->attn.m = w->m[0], w->attn.l = w->l[0], w->attn.o = w->want_o;
-        kd_ref()->attn(&w->attn, w->scratch.at);
+        kd_ref()->attn(&w->attn, ref_scratch);
         for (int q = 0; q < c.n_q; q++) {
             attend_in_double(w, q, want);
             for (int d = 0; d < c.dim_v; d++) {

@@ -206,7 +206,7 @@ static void test_attention(void **state) {
     kd_rng rng = {24};
     const kt__kernels *ref = kd_ref();
     float q[DIM], M = 0, L = 0, O[DIM], m, l, o[DIM], out[DIM];
-    uint8_t scratch[64];
+    static float scratch[KT__SPLIT_POS * 2 * DIM];
     for (int d = 0; d < DIM; d++) q[d] = kd_normal(&rng) * 0.5f;
     for (int p = 0; p < POS; p++) {
         for (int d = 0; d < DIM; d++) {

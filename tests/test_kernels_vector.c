@@ -471,7 +471,7 @@ enum { MAX_Q = 70, MAX_DIM = 256 };
 typedef struct attn_data {
     kd_guard k[KT__SPLIT_PAGES], v[KT__SPLIT_PAGES], q;
     float *want_o, *got_o;
-    uint8_t *scratch;
+    uint8_t *scratch, *ref_scratch;
     size_t scratch_bytes;
 } attn_data;
 
@@ -490,6 +490,7 @@ static attn_data *attn_open(void) {
     }
     a->scratch_bytes = (a->scratch_bytes + 127) / 64 * 64;
     a->scratch = aligned_alloc(64, a->scratch_bytes);
+    a->ref_scratch = malloc(kd_ref()->attn_scratch_bytes(MAX_Q, MAX_DIM, MAX_DIM));
     return a;
 }
 
@@ -502,6 +503,7 @@ static void attn_close(attn_data *a) {
     free(a->want_o);
     free(a->got_o);
     free(a->scratch);
+    free(a->ref_scratch);
     free(a);
 }
 
@@ -555,7 +557,7 @@ static void check_attn(attn_data *a, const attn_case *c, kd_rng *rng) {
     size_t n_o = t.ld_o * (size_t)c->n_q;
     memset(a->want_o, 0x3c, n_o * sizeof(float));
     t.m = want_m, t.l = want_l, t.o = a->want_o;
-    kd_ref()->attn(&t, a->scratch);
+    kd_ref()->attn(&t, a->ref_scratch);
     FOR_TIERS(tier) {
         memset(a->got_o, 0x3c, n_o * sizeof(float));
         memset(a->scratch, 0xff, a->scratch_bytes);

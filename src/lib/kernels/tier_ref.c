@@ -96,35 +96,43 @@ static void mm_store(const kt__mm *mm, int r, int t, float y) {
     mm->out[(size_t)t * mm->ld_out + (size_t)r] = y;
 }
 
-static int32_t dot_16(const int8_t *a, const int8_t *b) {
+/* Sums of products are exact in 32 bits. Weights in 16 bits, for which compilers have one instruction where bytes take six. */
+static inline int32_t dot_codes(const int16_t *w, const int8_t *q, int n) {
     int32_t sum = 0;
-    for (int i = 0; i < 16; i++) sum += a[i] * b[i];
+    for (int i = 0; i < n; i++) sum += w[i] * q[i];
     return sum;
 }
 
-/* One superblock's step of a Q256 product. */
-static float q256_step(const kt__super *w, const act_row *x, int block, float acc) {
-    const int8_t *q = x->q + 256 * block;
-    const int16_t *sums = x->s16 + 16 * block;
-    int32_t isum = 0, msum = 0;
+/* scaled[256]: each weight times its scale, at most 128 * 127 */
+static void scale_codes(const kt__super *w, int16_t *scaled) {
     for (int g = 0; g < 16; g++) {
-        isum += w->scale[g] * dot_16(w->q + 16 * g, q + 16 * g);
-        msum += w->min[g] * sums[g];
+        for (int i = 16 * g; i < 16 * g + 16; i++) scaled[i] = (int16_t)(w->scale[g] * w->q[i]);
     }
+}
+
+/* One superblock's step of a Q256 product. */
+static float q256_step(const kt__super *w, const int16_t *scaled, const act_row *x, int block,
+                       float acc) {
+    int32_t isum = dot_codes(scaled, x->q + 256 * block, 256);
     float v = w->d * (float)isum;
-    if (w->has_min) v = multiply_add(-w->dmin, (float)msum, v);
+    if (w->has_min) {
+        const int16_t *sums = x->s16 + 16 * block;
+        int32_t msum = 0;
+        for (int g = 0; g < 16; g++) msum += w->min[g] * sums[g];
+        v = multiply_add(-w->dmin, (float)msum, v);
+    }
     return multiply_add(x->d[block], v, acc);
 }
 
-/* One 32-block's step of the value v of its group of 256 columns; `first` begins the group. */
-static float q32_step(const kt__block32 *w, const act_row *x, int block, bool first, float v) {
+/* One 32-block's step of the value v of its group of 256 columns; `first` begins the group. codes: w's. */
+static float q32_step(const kt__block32 *w, const int16_t *codes, const act_row *x, int block,
+                      bool first, float v) {
     const int8_t *q = x->q + 32 * block;
     float d = x->d[block];
-    int32_t low = dot_16(w->q, q), high = dot_16(w->q + 16, q + 16);
-    if (!w->has_halves) low += high;
+    int32_t low = dot_codes(codes, q, w->has_halves ? 16 : 32);
     float c = w->d * d;
     v = first ? c * (float)low : multiply_add(c, (float)low, v);
-    if (w->has_halves) v = multiply_add(w->d_high * d, (float)high, v);
+    if (w->has_halves) v = multiply_add(w->d_high * d, (float)dot_codes(codes + 16, q + 16, 16), v);
     if (w->has_min) v = multiply_add(w->m * d, (float)x->s32[block], v);
     return v;
 }
@@ -136,8 +144,10 @@ static void dot_q256(kt__type type, const kt__mm *mm, const uint8_t *row, const 
     size_t bytes = (size_t)kt__type_get(type)->block_bytes;
     for (int b = 0; b < mm->n_col / 256; b++) {
         kt__super super;
+        int16_t scaled[256];
         kt__super_unpack(type, row + (size_t)b * bytes, &super);
-        for (int t = 0; t < n; t++) acc[t] = q256_step(&super, &x[t], b, acc[t]);
+        scale_codes(&super, scaled);
+        for (int t = 0; t < n; t++) acc[t] = q256_step(&super, scaled, &x[t], b, acc[t]);
     }
 }
 
@@ -150,8 +160,10 @@ static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, const a
     for (int b = 0; b < n_block; b++) {
         if (b % each == 0) kt__block32_unpack(type, row + (size_t)(b / each) * bytes, block);
         bool first = b % 8 == 0, last = b % 8 == 7 || b == n_block - 1;
+        int16_t codes[32];
+        for (int i = 0; i < 32; i++) codes[i] = block[b % each].q[i];
         for (int t = 0; t < n; t++) {
-            v[t] = q32_step(&block[b % each], &x[t], b, first, first ? 0 : v[t]);
+            v[t] = q32_step(&block[b % each], codes, &x[t], b, first, first ? 0 : v[t]);
             if (last) acc[t] += v[t];
         }
     }
@@ -313,13 +325,35 @@ static bool reads_quantised(const kt__attn *attn, int i, int page) {
     return x && page >= x->from && page < x->own[i];
 }
 
-static float f16_score(const kt__attn *attn, int i, int slot) {
-    const float *q = attn->q + (size_t)i * attn->ld_q;
-    const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
+/* Keys and values of a split that were read in f16, in f32: each is converted once for all queries. */
+typedef struct read_pages {
+    const kt__attn *attn;
+    float *k, *v; /* [KT__SPLIT_POS][head_dim] */
+    bool has_k[KT__SPLIT_POS], has_v[KT__SPLIT_POS];
+} read_pages;
+
+static const float *f16_key(read_pages *r, int slot) {
+    const kt__f16 *k = r->attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
+    int n = r->attn->head_dim_k;
+    float *out = r->k + (size_t)slot * (size_t)n;
+    for (int d = 0; !r->has_k[slot] && d < n; d++) out[d] = kt__f16_to_f32(k[d * KT__PAGE_POS]);
+    r->has_k[slot] = true;
+    return out;
+}
+
+static const float *f16_value(read_pages *r, int slot) {
+    int n = r->attn->head_dim_v;
+    const kt__f16 *v = r->attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * n;
+    float *out = r->v + (size_t)slot * (size_t)n;
+    for (int d = 0; !r->has_v[slot] && d < n; d++) out[d] = kt__f16_to_f32(v[d]);
+    r->has_v[slot] = true;
+    return out;
+}
+
+static float f16_score(read_pages *r, int i, int slot) {
+    const float *q = r->attn->q + (size_t)i * r->attn->ld_q, *k = f16_key(r, slot);
     float s = 0;
-    for (int d = 0; d < attn->head_dim_k; d++) {
-        s = multiply_add(q[d], kt__f16_to_f32(k[d * KT__PAGE_POS]), s);
-    }
+    for (int d = 0; d < r->attn->head_dim_k; d++) s = multiply_add(q[d], k[d], s);
     return s;
 }
 
@@ -359,10 +393,11 @@ static float quantised_score(const kt__attn *attn, int i, int at) {
     return (float)sum * (q_scale * k_scale);
 }
 
-static float score_at(const kt__attn *attn, int i, int slot) {
+static float score_at(read_pages *r, int i, int slot) {
+    const kt__attn *attn = r->attn;
     bool quantised = reads_quantised(attn, i, slot / KT__PAGE_POS) &&
                      attn->quantised->k_form != KT__KV_F16;
-    float s = quantised ? quantised_score(attn, i, slot) : f16_score(attn, i, slot);
+    float s = quantised ? quantised_score(attn, i, slot) : f16_score(r, i, slot);
     return attn->softcap != 0 ? softcap_one(s, attn->softcap) : s;
 }
 
@@ -396,18 +431,19 @@ static void add_group(const kt__attn *attn, int i, int group, const float *p) {
 }
 
 /* o += p * V of the slot, whose page is read in f16 */
-static void add_value(const kt__attn *attn, int i, int slot, float p) {
-    float *o = attn->o + (size_t)i * attn->ld_o;
-    const kt__f16 *v = attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * attn->head_dim_v;
-    for (int d = 0; d < attn->head_dim_v; d++) o[d] = multiply_add(p, kt__f16_to_f32(v[d]), o[d]);
+static void add_value(read_pages *r, int i, int slot, float p) {
+    float *o = r->attn->o + (size_t)i * r->attn->ld_o;
+    const float *v = f16_value(r, slot);
+    for (int d = 0; d < r->attn->head_dim_v; d++) o[d] = multiply_add(p, v[d], o[d]);
 }
 
-static void attn_query(const kt__attn *attn, int i) {
+static void attn_query(read_pages *r, int i) {
+    const kt__attn *attn = r->attn;
     float *o = attn->o + (size_t)i * attn->ld_o;
     int lo = attn->lo[i], hi = attn->hi[i];
     float s[KT__SPLIT_POS], lane[LANES] = {0}, m = -INFINITY;
     for (int slot = lo; slot < hi; slot++) {
-        s[slot] = score_at(attn, i, slot);
+        s[slot] = score_at(r, i, slot);
         if (s[slot] > m) m = s[slot];
     }
     m = m + 0.0f; /* -0 and +0 are one maximum */
@@ -419,20 +455,21 @@ static void attn_query(const kt__attn *attn, int i) {
     for (int group = 0; attn->quantised && group < KT__WEIGHT_GROUPS; group++)
         add_group(attn, i, group, s);
     for (int slot = lo; slot < hi; slot++) {
-        if (!value_is_quantised(attn, i, slot)) add_value(attn, i, slot, s[slot]);
+        if (!value_is_quantised(attn, i, slot)) add_value(r, i, slot, s[slot]);
     }
     attn->m[i] = m;
     attn->l[i] = tree_sum(lane);
 }
 
 static void ref_attention(const kt__attn *attn, void *scratch) {
-    (void)scratch;
-    for (int i = 0; i < attn->n_q; i++) attn_query(attn, i);
+    read_pages r = {.attn = attn, .k = scratch};
+    r.v = r.k + (size_t)KT__SPLIT_POS * (size_t)attn->head_dim_k;
+    for (int i = 0; i < attn->n_q; i++) attn_query(&r, i);
 }
 
 static size_t attn_scratch_bytes(int n_q, int head_dim_k, int head_dim_v) {
-    (void)n_q, (void)head_dim_k, (void)head_dim_v;
-    return 64;
+    (void)n_q;
+    return (size_t)KT__SPLIT_POS * (size_t)(head_dim_k + head_dim_v) * sizeof(float);
 }
 
 static void attn_merge(float *M, float *L, float *O, float m, float l, const float *o,
