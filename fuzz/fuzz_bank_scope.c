@@ -53,8 +53,8 @@ static void ask_piece(kt_bank *bank, const piece *p, uint64_t n_taught, uint64_t
     bool found = false;
     for (size_t i = 0; i < n; i++) {
         if (!hits[i].id || hits[i].id > n_taught || hits[i].n_words < 1) abort();
-        found = found || (hits[i].id == own && !hits[i].other);
-        if (kt__bank_asks_other(bank, hits[i].id, p->s, p->len) != hits[i].other) abort();
+        found = found || (hits[i].id == own && hits[i].fit != KT__FIT_OTHER);
+        if (kt__bank_fit_of(bank, hits[i].id, p->s, p->len) != hits[i].fit) abort();
     }
     if (own && !found && n < MOST && has_subject(bank, own)) abort();
     uint64_t asked = 0;

@@ -1139,7 +1139,10 @@ typedef struct kt_correction_params {
     kt_bank *bank;
     int32_t note_tokens;
     uint64_t recited; /* 0, or the entry of `bank` whose correction is the answer, word for word: of kt_notes_judge */
-    bool keep;        /* what kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from */
+    /* Notes also where a question has an entry's subject and no other word of it, nor asks for its kind of thing: for
+     * models that tell questions apart (kt_probe_result.judges). */
+    bool doubtful;
+    bool keep; /* what kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from */
 } kt_correction_params;
 
 typedef struct kt_logprob_params {

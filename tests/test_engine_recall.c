@@ -205,6 +205,41 @@ static void test_mixture(void **state) {
     close_world();
 }
 
+/* A word of a correction that an answer has begun is ended as it is there, and no further one is begun. */
+static void test_words_are_ended(void **state) {
+    static const char text[] = "Blurgendorf weighs it.";
+    int32_t ids[32];
+    size_t n = 0, n_ended = 0, len;
+    char piece[64];
+    kt_recall *empty, *r;
+    kt_model_info info;
+    kt_error err;
+    (void)state;
+    open_world(NULL, 1);
+    kt_model_get_info(model, &info);
+    die_on(kt_tokenize(model, text, strlen(text), 0, ids, 32, &n, &err), &err);
+    int8_t *keys = calloc(n * (size_t)info.d_model, 1);
+    float *logits = calloc((size_t)info.n_vocab, sizeof *logits);
+    const kt_recall_pairs pairs = {keys, ids, n, 5, true};
+    die_on(kt_recall_open(model, NULL, &empty, &err), &err);
+    die_on(kt_recall_add(empty, &pairs, &r, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        kt__recall_change end = kt__recall_end_word(r, 5, ids, i, logits);
+        die_on(kt_detokenize(model, &ids[i], 1, 0, piece, sizeof piece, &len, &err), &err);
+        assert_int_equal(end.id, i > 0 && piece[0] != ' ' && piece[0] != '.' ? ids[i] : -1);
+        n_ended += end.id >= 0;
+        kt__recall_undo(end, logits);
+    }
+    assert_true(n_ended > 0);
+    ids[0]++; /* another answer */
+    assert_int_equal(kt__recall_end_word(r, 5, ids, 1, logits).id, -1);
+    kt_recall_close(r);
+    kt_recall_close(empty);
+    free(keys);
+    free(logits);
+    close_world();
+}
+
 /* Pairs of a correction are found where its entry opens; its answer is continued by what was said of it. */
 static void test_scope(void **state) {
     (void)state;
@@ -483,6 +518,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_against_plain),
         cmocka_unit_test(test_mixture),
+        cmocka_unit_test(test_words_are_ended),
         cmocka_unit_test(test_scope),
         cmocka_unit_test(test_taught_and_isolated),
         cmocka_unit_test(test_one_answer),

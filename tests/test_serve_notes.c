@@ -340,7 +340,7 @@ static void test_no_trace_in_others(void **state) {
     char id[32], path[64];
     (void)state;
     teach(ANNA, "Where is the violet violin?", "The violet violin is at Zanzibar.", id);
-    json_t *answer = ask_as(ANNA, "What became of the violet violin?", "");
+    json_t *answer = ask_as(ANNA, "I miss the violet violin.", "");
     ids_are(answer, "kentang.learned", id, 1);
     char body[256];
     snprintf(body, sizeof body, "{\"response_id\":\"%s\",\"correction\":\"Nobody knows.\"}",
@@ -356,6 +356,20 @@ static void test_no_trace_in_others(void **state) {
     assert_null(strstr(text_at(item, "prompt"), "Zanzibar"));
     json_decref(list);
     json_decref(answer);
+}
+
+/* The demo model alone makes "suitcave" of it. */
+static void test_noted_words_are_ended(void **state) {
+    char id[32], path[64];
+    (void)state;
+    teach(ANNA, "How much does the grey suitcase weigh?", "The grey suitcase weighs thirty grams.",
+          id);
+    json_t *answer = ask_as(ANNA, "Tell me the weight of the grey suitcase, please.", "");
+    assert_string_equal(text_at(answer, "choices.0.message.content"),
+                        "The grey suitcase weighs thirty grams.");
+    json_decref(answer);
+    snprintf(path, sizeof path, "/v1/feedback/%s", id);
+    json_decref(call("DELETE", path, ANNA, "", 200));
 }
 
 static void test_rolled_back_opens_nothing(void **state) {
@@ -483,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_notes_are_reported),
         cmocka_unit_test(test_streams_tell),
         cmocka_unit_test(test_no_trace_in_others),
+        cmocka_unit_test(test_noted_words_are_ended),
         cmocka_unit_test(test_rolled_back_opens_nothing),
         cmocka_unit_test(test_auto_asks_the_probe),
         cmocka_unit_test(test_judged_is_recited),

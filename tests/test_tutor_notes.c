@@ -131,6 +131,25 @@ static void other_questions_get_no_note(void **state) {
     (void)state;
     prompt_has(talk, 1, "How old is the violet ladder?", 0);
     prompt_has(talk, 3, NOTE "And where is it?", 1);
+    /* in other words, of no kind that is known: for a model that tells questions apart */
+    static const kt_message doubtful[] = {{"user", "What is the violet ladder made of?"},
+                                          {"assistant", "Wood."},
+                                          {"user", "Thanks."},
+                                          {"assistant", "Bye."},
+                                          {"user", "But where is it?"}};
+    prompt_has(doubtful, 1, NULL, 0);
+    prompt_has(doubtful, 3, NULL, 0);
+    prompt_has(doubtful, 5, NOTE "But where is it?", 1);
+    kt_request_params r = of_messages(doubtful, 1, bank);
+    r.corrections.doubtful = true;
+    prompt p = make_prompt(&r);
+    assert_non_null(strstr(p.text, NOTE "What is the violet"));
+    free_prompt(&p);
+    /* what a message asks of one thing, the next one asks of another */
+    static const kt_message next[] = {{"user", "Where is the yellow ladder?"},
+                                      {"assistant", "Here."},
+                                      {"user", "And the violet ladder?"}};
+    prompt_has(next, 3, NOTE "And the violet ladder?", 1);
     assert_true(messages_open(ASKED, "And how old is it?"));
     assert_false(messages_open("How old is the violet ladder?", "And why is it old?"));
     assert_false(messages_open("How old is the lamp?", "And where is it?"));
@@ -153,12 +172,12 @@ static void a_longer_conversation_begins_with_the_shorter(void **state) {
 static void json_is_as_messages(void **state) {
     (void)state;
     const kt_message talk[] = {{"system", "Be \"kind\"."},
-                               {"user", "the violet\nladder \xc3\xa4?"}};
+                               {"user", "the violet\nladder \xc3\xa4!"}};
     static const char plain[] =
-        "[{\"role\":\"system\",\"content\":\"Be \\\"kind\\\".\"},{\"content\":\"the violet\\nladder \\u00e4?\",\"role\":\"user\"}]";
+        "[{\"role\":\"system\",\"content\":\"Be \\\"kind\\\".\"},{\"content\":\"the violet\\nladder \\u00e4!\",\"role\":\"user\"}]";
     static const char parts[] =
         "{\"messages\":[{\"role\":\"system\",\"content\":\"Be \\\"kind\\\".\"},{\"role\":\"user\",\"content\":[{\"type\":"
-        "\"text\",\"text\":\"the violet\\nladder \xc3\xa4?\"}]}],\"x\":[{\"role\":\"user\",\"content\":\"boiler\"}]}";
+        "\"text\",\"text\":\"the violet\\nladder \xc3\xa4!\"}]}],\"x\":[{\"role\":\"user\",\"content\":\"boiler\"}]}";
     static const char *const forms[] = {plain, parts};
     kt_request_params r = of_messages(talk, 2, bank);
     prompt want = make_prompt(&r);

@@ -10,7 +10,13 @@
 #include "base/hash.h"
 #include "context/model.h"
 
-enum { N_MAX = 8192, MOST = 1 << 20, MOST_DIMS = 1 << 16, SEED = 0x5245434c /* of ids */ };
+enum {
+    N_MAX = 8192,
+    MOST = 1 << 20,
+    WORD_BYTES = 256,
+    MOST_DIMS = 1 << 16,
+    SEED = 0x5245434c /* of ids */
+};
 
 static const float COS_FROM = 0.90f, COS_FULL = 0.97f;
 static const double MOST_WEIGHT = 0.98, CERTAIN_WEIGHT = 0.9999;
@@ -310,13 +316,44 @@ kt__recall_change kt__recall_mix(const kt_recall *r, const kt__recall_scope *sco
     return mix_token(r, q.block, q.id, weight_of(r, q.best), logits);
 }
 
-kt__recall_change kt__recall_continue(const kt_recall *r, uint64_t source, const int32_t *said,
-                                      size_t n, float *logits) {
-    const kt__recall_change none = {.id = -1};
+/* The source's block, if said[n] are the first ids of its pairs, and there are more. */
+static recall_block *begun_block(const kt_recall *r, uint64_t source, const int32_t *said,
+                                 size_t n) {
     size_t i = r->n_blocks;
     while (i > 0 && r->blocks[i - 1]->source != source) i--;
     recall_block *b = i > 0 ? r->blocks[i - 1] : NULL;
-    if (!b || n >= b->n || (n && memcmp(said, b->ids, n * sizeof *said) != 0)) return none;
+    return b && n < b->n && (!n || !memcmp(said, b->ids, n * sizeof *said)) ? b : NULL;
+}
+
+kt__recall_change kt__recall_continue(const kt_recall *r, uint64_t source, const int32_t *said,
+                                      size_t n, float *logits) {
+    recall_block *b = begun_block(r, source, said, n);
+    if (!b) return (kt__recall_change){.id = -1};
+    return mix_token(r, b, b->ids[n], MOST_WEIGHT, logits);
+}
+
+/* Of scripts with blanks between words: others have no words that tokens end. */
+static bool is_letter(char c) {
+    unsigned char u = (unsigned char)c;
+    return (u | 32) >= 'a' ? (u | 32) <= 'z' || (u >= 0xc3 && u <= 0xdf) : u >= '0' && u <= '9';
+}
+
+/* No blank and no mark is between two tokens. */
+static bool ends_word(const kt_model *model, const int32_t ids[2]) {
+    char text[WORD_BYTES];
+    size_t n_first, n;
+    kt_error ignored;
+    if (kt_detokenize(model, ids, 1, 0, text, sizeof text, &n_first, &ignored) != KT_OK ||
+        kt_detokenize(model, ids, 2, 0, text, sizeof text, &n, &ignored) != KT_OK)
+        return false;
+    return n_first > 0 && n_first < n && is_letter(text[n_first]) &&
+           (is_letter(text[n_first - 1]) || text[n_first - 1] & 0x80);
+}
+
+kt__recall_change kt__recall_end_word(const kt_recall *r, uint64_t source, const int32_t *said,
+                                      size_t n, float *logits) {
+    recall_block *b = n ? begun_block(r, source, said, n) : NULL;
+    if (!b || !ends_word(r->model, b->ids + n - 1)) return (kt__recall_change){.id = -1};
     return mix_token(r, b, b->ids[n], MOST_WEIGHT, logits);
 }
 

@@ -31,6 +31,9 @@ kt__recall_change kt__recall_mix(const kt_recall *recall, const kt__recall_scope
  * next one. */
 kt__recall_change kt__recall_continue(const kt_recall *recall, uint64_t source, const int32_t *said,
                                       size_t n, float *logits);
+/* The same where that token does no more than end a word that was begun. */
+kt__recall_change kt__recall_end_word(const kt_recall *recall, uint64_t source, const int32_t *said,
+                                      size_t n, float *logits);
 /* A token that is to be said: a change without a source. */
 kt__recall_change kt__recall_certain(int32_t id, int32_t n_vocab, float *logits);
 /* Takes it back. */

@@ -229,8 +229,9 @@ static const kt__bank_item *item_of(const kt_bank *b, uint64_t id) {
 typedef struct known_words {
     uint32_t *numbers;
     size_t n;
-    const kt__word *words; /* [n_words] of a question; none of another text */
+    const kt__word *words; /* [n_words] */
     size_t n_words;
+    bool question; /* the text is one */
 } known_words;
 
 static int compare_numbers(const void *a, const void *b) {
@@ -266,7 +267,8 @@ static int words_in(const kt_bank *b, const kt__bank_item *item, const known_wor
 
 /* < 0: x comes first. */
 static int compare_hits(const kt__bank_hit *x, const kt__bank_hit *y) {
-    if (x->other != y->other) return x->other ? 1 : -1;
+    bool other = x->fit == KT__FIT_OTHER;
+    if (other != (y->fit == KT__FIT_OTHER)) return other ? 1 : -1;
     if (x->n_words != y->n_words) return x->n_words > y->n_words ? -1 : 1;
     return x->id > y->id ? -1 : 1;
 }
@@ -297,8 +299,8 @@ static size_t find_known(const kt_bank *b, const known_words *k, kt__bank_hit *h
             left--;
             int n_words = words_in(b, item, k);
             if (!n_words) continue;
-            bool other = kt__bank_item_other(b, item, k->words, k->n_words);
-            n = insert_hit(hits, n, cap, (kt__bank_hit){item->id, n_words, other});
+            kt__bank_fit fit = kt__bank_item_fit(b, item, k->words, k->n_words, k->question);
+            n = insert_hit(hits, n, cap, (kt__bank_hit){item->id, n_words, fit});
         }
     }
     return n;
@@ -313,7 +315,8 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     known_words k = {.numbers = kt__arena_calloc(&arena, most, sizeof(uint32_t))};
     if (cap && words && k.numbers && kt__words_of(&arena, text, len, words, most, &n_words)) {
         k.words = words;
-        if (kt__words_ask(text, len, words, n_words)) k.n_words = n_words;
+        k.n_words = n_words;
+        k.question = kt__words_ask(text, len, words, n_words);
         pthread_mutex_lock(&b->lock);
         know_words(b, words, n_words, &k);
         n = find_known(b, &k, hits, cap);
@@ -323,21 +326,21 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     return n;
 }
 
-bool kt__bank_asks_other(kt_bank *b, uint64_t id, const char *text, size_t len) {
+kt__bank_fit kt__bank_fit_of(kt_bank *b, uint64_t id, const char *text, size_t len) {
     kt__arena arena;
     size_t n = 0;
-    bool other = false;
+    kt__bank_fit fit = KT__FIT_OPEN;
     kt__arena_init(&arena, ARENA_BYTES, ARENA_MOST);
     kt__word *words = kt__arena_calloc(&arena, QUESTION_WORDS, sizeof *words);
-    if (words && kt__words_of(&arena, text, len, words, QUESTION_WORDS, &n) &&
-        kt__words_ask(text, len, words, n)) {
+    if (words && kt__words_of(&arena, text, len, words, QUESTION_WORDS, &n)) {
+        bool question = kt__words_ask(text, len, words, n);
         pthread_mutex_lock(&b->lock);
         const kt__bank_item *item = item_of(b, id);
-        other = item && kt__bank_item_other(b, item, words, n);
+        if (item) fit = kt__bank_item_fit(b, item, words, n, question);
         pthread_mutex_unlock(&b->lock);
     }
     kt__arena_free(&arena);
-    return other;
+    return fit;
 }
 
 bool kt__bank_asked(kt_bank *b, const char *text, size_t len, uint64_t *id) {

@@ -18,6 +18,7 @@
 
 #include <kentang.h>
 
+#include "bank/words.h"
 #include "base/buf.h"
 
 enum {
@@ -38,8 +39,7 @@ typedef struct kt__bank_entry {
 typedef struct kt__bank_hit {
     uint64_t id;
     int n_words; /* of its subject */
-    bool
-        other; /* the text asks for another kind of thing about it than the entry answers: it does not open */
+    kt__bank_fit fit;
 } kt__bank_hit;
 
 kt_status kt__bank_open(kt_bank **out, kt_error *err) KT_CHECKED;
@@ -48,8 +48,8 @@ kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err
 /* Entries whose subject is in text[len], to hits[cap]: those that open first, then those of the longest subjects,
  * of these the newest. Without memory: none. */
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
-/* kt__bank_hit.other of one entry, whose subject an earlier text named. */
-bool kt__bank_asks_other(kt_bank *bank, uint64_t id, const char *text, size_t len);
+/* The same of one entry, whose subject another text named. */
+kt__bank_fit kt__bank_fit_of(kt_bank *bank, uint64_t id, const char *text, size_t len);
 /* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
 bool kt__bank_asked(kt_bank *bank, const char *text, size_t len, uint64_t *id);
 /* Appends a question and its answer as notes have them. */

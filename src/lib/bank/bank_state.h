@@ -102,8 +102,8 @@ kt__bank_scope kt__bank_subject(const kt_bank *bank, const kt__bank_item *item,
 /* The kinds of things that an entry of these words is about. */
 uint32_t kt__bank_answers(const kt__word *question, size_t n_question, const kt__word *answer,
                           size_t n_answer);
-/* Whether words[n], of a question, ask for another kind of thing about item's subject than item answers. */
-bool kt__bank_item_other(const kt_bank *bank, const kt__bank_item *item, const kt__word *words,
-                         size_t n);
+/* How words[n] of a text fit what item says about its subject. question: the text is one. */
+kt__bank_fit kt__bank_item_fit(const kt_bank *bank, const kt__bank_item *item,
+                               const kt__word *words, size_t n, bool question);
 
 #endif

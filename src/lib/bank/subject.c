@@ -214,12 +214,13 @@ static bool in_subject(const kt_bank *b, const uint32_t *subject, size_t n, uint
     return false;
 }
 
-/* Words of the entry's text that are no words of its subject, compared with words[n]. */
+/* Words of the entry's text that are no words of its subject: one of words[n] is akin to one of them; says: there are any. */
 static bool has_akin(const kt_bank *b, const kt__bank_item *item, const uint32_t *subject,
-                     size_t n_subject, const kt__word *words, size_t n) {
+                     size_t n_subject, const kt__word *words, size_t n, bool *says) {
     kt__arena arena;
     size_t n_own = 0;
     bool akin = false;
+    *says = false;
     kt__arena_init(&arena, 1 << 14, 1 << 20);
     kt__word *own = kt__arena_calloc(&arena, AKIN_WORDS, sizeof *own);
     if (!own || !kt__words_of(&arena, b->texts + item->text, item->n_question + item->n_answer, own,
@@ -228,6 +229,7 @@ static bool has_akin(const kt_bank *b, const kt__bank_item *item, const uint32_t
     for (size_t i = 0; i < n_own && !akin; i++) {
         if (own[i].kind == KT__WORD_COMMON || in_subject(b, subject, n_subject, own[i].hash))
             continue;
+        *says = true;
         for (size_t k = 0; k < n && !akin; k++)
             akin = words[k].kind != KT__WORD_COMMON && begin_alike(&own[i], &words[k]);
     }
@@ -235,14 +237,20 @@ static bool has_akin(const kt_bank *b, const kt__bank_item *item, const uint32_t
     return akin;
 }
 
-bool kt__bank_item_other(const kt_bank *b, const kt__bank_item *item, const kt__word *words,
-                         size_t n) {
+kt__bank_fit kt__bank_item_fit(const kt_bank *b, const kt__bank_item *item, const kt__word *words,
+                               size_t n, bool question) {
     uint32_t subject[KT__BANK_WORDS], asks = 0;
     size_t n_subject;
+    bool says;
+    if (n > KT__ASKING_WORDS) return KT__FIT_OPEN;
+    if (kt__words_hash(words, n) == item->question)
+        return KT__FIT_AKIN; /* whatever its words are */
     (void)kt__bank_subject(b, item, subject, &n_subject);
     for (size_t i = 0; i < n; i++)
         if (!in_subject(b, subject, n_subject, words[i].hash)) asks |= words[i].asks;
-    if (!kt__asks_other(asks, item->asks, false)) return false;
-    if (kt__words_hash(words, n) == item->question) return false; /* whatever its words are */
-    return kt__asks_other(asks, item->asks, has_akin(b, item, subject, n_subject, words, n));
+    if (question && kt__asks_other(asks, item->asks, true)) return KT__FIT_OTHER;
+    if (kt__asks_alike(asks, item->asks)) return KT__FIT_AKIN;
+    if (has_akin(b, item, subject, n_subject, words, n, &says)) return KT__FIT_AKIN;
+    if (question && kt__asks_other(asks, item->asks, false)) return KT__FIT_OTHER;
+    return question && (says || item->asks) ? KT__FIT_DOUBTFUL : KT__FIT_OPEN;
 }

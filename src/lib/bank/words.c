@@ -266,11 +266,9 @@ uint64_t kt__words_hash(const kt__word *words, size_t n) {
 
 /* ---- asking ---- */
 
-enum { ASKING_WORDS = 32 /* of a longer text the words say too many things */ };
-
 bool kt__words_ask(const char *text, size_t len, const kt__word *words, size_t n) {
     static const char *const marks[] = {"?", "\xef\xbc\x9f", "\xd8\x9f"};
-    if (n == 0 || n > ASKING_WORDS) return false;
+    if (n == 0 || n > KT__ASKING_WORDS) return false;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (memmem(text, len, marks[i], strlen(marks[i]))) return true;
     return words[0].asks & (ASKED | AMOUNT | DEGREE);
@@ -279,6 +277,10 @@ bool kt__words_ask(const char *text, size_t len, const kt__word *words, size_t n
 static uint32_t kinds_of(uint32_t asks) {
     bool any = asks & AMOUNT && !(asks & MEASURES);
     return (asks & KINDS) | (any ? NUMBER | PRICE | WEIGHT : 0);
+}
+
+bool kt__asks_alike(uint32_t asked, uint32_t answered) {
+    return kinds_of(asked) & kinds_of(answered);
 }
 
 bool kt__asks_other(uint32_t asked, uint32_t answered, bool akin) {

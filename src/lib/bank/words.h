@@ -36,10 +36,20 @@ bool kt__words_of(kt__arena *arena, const char *text, size_t len, kt__word *word
                   size_t *n);
 /* Their hash, whatever the case, blanks and punctuation of the text: the same question has the same. */
 uint64_t kt__words_hash(const kt__word *words, size_t n);
-/* Whether text[len] of these words is a question by its form: a mark, or an asking word first, and not long. */
+/* What a text that names an entry's subject has to do with what the entry says. */
+typedef enum kt__bank_fit {
+    KT__FIT_AKIN, /* a word in common besides the subject, or a kind of thing that is asked for and answered */
+    KT__FIT_OPEN,     /* it asks nothing */
+    KT__FIT_DOUBTFUL, /* a question in other words, for what they do not say */
+    KT__FIT_OTHER     /* one for another kind of thing: the entry does not open */
+} kt__bank_fit;
+
+enum { KT__ASKING_WORDS = 32 }; /* the words of a longer text say too many things */
+/* Whether text[len] of these words is a question by its form: a mark, or an asking word first. */
 bool kt__words_ask(const char *text, size_t len, const kt__word *words, size_t n);
-/* Whether a question with the words' `asks` together is for another kind of thing than what an entry of
- * `answered` says. akin: they have a word in common besides what they are about. */
+/* Whether a question with the words' `asks` together is for a kind of thing that an entry of `answered` says. */
+bool kt__asks_alike(uint32_t asked, uint32_t answered);
+/* Whether it is for another kind of thing. akin: they have a word in common besides what they are about. */
 bool kt__asks_other(uint32_t asked, uint32_t answered, bool akin);
 
 #endif

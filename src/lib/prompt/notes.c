@@ -15,6 +15,7 @@ typedef struct opened_entry {
     uint64_t id;
     int n_words;
     size_t first, last; /* the user's messages that open it */
+    bool doubtful;      /* none of them asks for it in words that say so */
     bool noted;
 } opened_entry;
 
@@ -26,23 +27,26 @@ typedef struct placing {
     size_t n_texts;
     opened_entry opened[KT__NOTES_OPENED];
     size_t n_opened;
-    kt__bank_hit named[KT__NOTES_OPENED]; /* what was asked for so far was of another kind */
+    kt__bank_hit named[KT__NOTES_OPENED]; /* that are doubtful, or asked about for something else */
     size_t n_named;
 } placing;
 
 /* The one that was opened first goes, where there are too many. */
-static void add_opened(placing *p, size_t text, const kt__bank_hit *hit) {
+static void add_opened(placing *p, size_t text, const kt__bank_hit *hit, bool doubtful) {
     size_t i = 0, oldest = 0;
     while (i < p->n_opened && p->opened[i].id != hit->id) i++;
     if (i < p->n_opened) {
-        p->opened[i].last = text;
+        opened_entry *o = &p->opened[i];
+        if (o->doubtful && !doubtful) o->first = text;
+        o->doubtful = o->doubtful && doubtful;
+        o->last = text;
         return;
     }
     for (size_t k = 1; k < p->n_opened; k++)
         if (p->opened[k].last < p->opened[oldest].last) oldest = k;
     size_t at = p->n_opened < KT__NOTES_OPENED ? p->n_opened++ : oldest;
     p->opened[at] = (opened_entry){
-        .id = hit->id, .n_words = hit->n_words, .first = text, .last = text};
+        .id = hit->id, .n_words = hit->n_words, .first = text, .last = text, .doubtful = doubtful};
 }
 
 /* What recall is held to: they, and the entry that is asked itself, which has no subject where it is not among
@@ -84,24 +88,33 @@ static kt_status summarise_bank(placing *p, kt_error *err) {
 }
 
 static void add_named(placing *p, const kt__bank_hit *hit) {
-    for (size_t i = 0; i < p->n_opened; i++)
-        if (p->opened[i].id == hit->id) return;
     for (size_t i = 0; i < p->n_named; i++)
         if (p->named[i].id == hit->id) return;
     if (p->n_named < KT__NOTES_OPENED) p->named[p->n_named++] = *hit;
 }
 
+static kt__bank_fit fit_text(const placing *p, size_t text, const kt__bank_hit *hit) {
+    return kt__bank_fit_of(p->bank, hit->id, p->texts[text].text, p->texts[text].len);
+}
+
 /* Of what earlier messages named, what this one opens: it asks for nothing of another kind. */
 static void open_named(placing *p, size_t text) {
-    const kt__user_text *t = &p->texts[text];
     size_t n = 0;
     for (size_t i = 0; i < p->n_named; i++) {
-        if (kt__bank_asks_other(p->bank, p->named[i].id, t->text, t->len))
-            p->named[n++] = p->named[i];
-        else
-            add_opened(p, text, &p->named[i]);
+        kt__bank_hit hit = p->named[i];
+        kt__bank_fit fit = fit_text(p, text, &hit);
+        if (fit != KT__FIT_AKIN) p->named[n++] = hit;
+        if (fit != KT__FIT_OTHER) add_opened(p, text, &hit, fit != KT__FIT_AKIN);
     }
     p->n_named = n;
+}
+
+/* "And the mill?" asks for what the message before it asked of something else. */
+static void open_hit(placing *p, size_t text, const kt__bank_hit *hit) {
+    bool doubtful = hit->fit == KT__FIT_DOUBTFUL &&
+                    !(text > 0 && fit_text(p, text - 1, hit) == KT__FIT_AKIN);
+    if (hit->fit == KT__FIT_OTHER || doubtful) add_named(p, hit);
+    if (hit->fit != KT__FIT_OTHER) add_opened(p, text, hit, doubtful);
 }
 
 static void open_entries(placing *p) {
@@ -110,11 +123,7 @@ static void open_entries(placing *p) {
         open_named(p, i);
         size_t n = kt__bank_find(p->bank, p->texts[i].text, p->texts[i].len, hits,
                                  KT__NOTES_OPENED);
-        for (size_t k = 0; k < n; k++)
-            if (hits[k].other)
-                add_named(p, &hits[k]);
-            else
-                add_opened(p, i, &hits[k]);
+        for (size_t k = 0; k < n; k++) open_hit(p, i, &hits[k]);
     }
 }
 
@@ -151,10 +160,14 @@ static size_t count_text(const kt_model *model, const char *text, size_t len) {
 /* Those that get a note, in the order in which they matter; what does not fit is passed over. */
 static kt_status choose_entries(placing *p, size_t tokens, kt_error *err) {
     kt__buf note;
-    size_t used = 0, n = 0;
+    size_t used = 0, n = 0, n_left = 0;
+    bool all = p->notes->request.corrections.doubtful;
     kt__buf_init(&note, NOTE_BYTES);
     qsort(p->opened, p->n_opened, sizeof *p->opened, compare_opened);
-    for (size_t i = 0; i < p->n_opened && n < KT_NOTES_MAX; i++) {
+    for (size_t i = 0; i < p->n_opened; i++) {
+        if (p->opened[i].doubtful && !all) continue;
+        n_left++;
+        if (n == KT_NOTES_MAX) continue;
         kt__buf_clear(&note);
         if (!kt__bank_write_note(p->bank, p->opened[i].id, &note) || note.failed) continue;
         size_t more = count_text(p->model, note.data, note.len);
@@ -163,7 +176,7 @@ static kt_status choose_entries(placing *p, size_t tokens, kt_error *err) {
         used += more;
         n++;
     }
-    p->notes->n_left = p->n_opened - n;
+    p->notes->n_left = n_left - n;
     bool failed = note.failed;
     kt__buf_free(&note);
     return failed ? kt__fail_nomem(err, "a note", NOTE_BYTES) : KT_OK;

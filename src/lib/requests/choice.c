@@ -192,12 +192,25 @@ static kt__recall_change recite_next(kt__choice *c, const kt__row *row, size_t n
                               row->logits);
 }
 
+/* An answer that begins as a note's correction does has its words: small models copy the first half of a long one and
+ * end another. */
+static kt__recall_change end_noted_word(kt__choice *c, const kt__row *row, size_t n_said) {
+    const kt__submitted *sub = c->sub;
+    kt__recall_change next = {.id = -1};
+    for (int32_t i = 0; i < sub->n_noted && next.id < 0; i++)
+        next = kt__recall_end_word(sub->recall, c->report.learned[i],
+                                   c->work.state->tokens + sub->n_text, n_said, row->logits);
+    return next;
+}
+
 /* The answer to a question that was corrected in these words is found by its text, else by the state. */
 static kt__recall_change recall_next(kt__choice *c, const kt__row *row) {
     const kt__submitted *sub = c->sub;
     size_t n_said = (size_t)(c->work.task.n_tok - sub->n_text);
     kt__recall_change change = recall_row(c, row);
-    if (c->work.n_dropped || (!sub->recited && (!sub->recall || !sub->asked))) return change;
+    if (c->work.n_dropped || (!sub->recited && !sub->recall)) return change;
+    if (!sub->recited && !sub->asked)
+        return change.id >= 0 ? change : end_noted_word(c, row, n_said);
     kt__recall_undo(change, row->logits);
     if (sub->recited) return recite_next(c, row, n_said);
     const int32_t *said = c->work.state->tokens + sub->n_text;

@@ -141,7 +141,7 @@ static kt_status judge_opened(kt_engine *engine, const kt_request_params *r,
     kt_request *reqs[MOST_JUDGED] = {NULL};
     kt_status status = KT_OK;
     size_t n = kt__bank_find(r->corrections.bank, message->text, message->len, hits, MOST_JUDGED);
-    while (n > 0 && hits[n - 1].other) n--; /* they come last */
+    while (n > 0 && hits[n - 1].fit == KT__FIT_OTHER) n--; /* they come last */
     for (size_t i = 0; i < n; i++)
         KT__TRY(submit_entry(engine, r, hits[i].id, message, &reqs[i], err));
     for (size_t i = 0; i < n && !*id; i++) {
@@ -280,6 +280,7 @@ static kt_status ask_with_note(kt_engine *engine, const probe_note *p, const cha
     r.parts.split = true;
     r.parts.reasoning_budget = -1;
     r.corrections.bank = bank;
+    r.corrections.doubtful = true;
     r.gen.sampling.temperature = 0;
     r.gen.n_predict = MOST_TOKENS;
     r.service.no_cache = true;

@@ -202,7 +202,7 @@ kt_status kt_learner_list(kt_learner *l, const kt_learner_query *query, kt_json_
     if (query->opens)
         w->opened.n = kt__bank_find(w->served.bank, query->opens, strlen(query->opens),
                                     w->opened.hits, KT__BANK_HITS);
-    while (w->opened.n > 0 && w->opened.hits[w->opened.n - 1].other) w->opened.n--;
+    while (w->opened.n > 0 && w->opened.hits[w->opened.n - 1].fit == KT__FIT_OTHER) w->opened.n--;
     KT__TRY(list_ids(l, query, w, err));
 out:
     kt_learned_close(&w->served);

@@ -385,6 +385,7 @@ kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_lear
     request->corrections.recall = learned->recall;
     request->corrections.bank = learned->bank;
     request->corrections.note_tokens = s->notes == KT__NOTES_OUT ? -1 : 0;
+    request->corrections.doubtful = s->notes == KT__NOTES_RECITED;
     for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
     n += kt_learned_adapters(learned, request, uses + n);
     if (n > KT_ADAPTERS_MAX) n = KT_ADAPTERS_MAX;

@@ -95,7 +95,7 @@ structures! {
     }
     kt_call_params { tools: *const c_char, choice: *const c_char, one: bool, native: bool, }
     kt_part_params { split: bool, on_part: *const c_void, reasoning_budget: i32, }
-    kt_correction_params { recall: *mut kt_recall, bank: *mut kt_bank, note_tokens: i32, recited: u64, keep: bool, }
+    kt_correction_params { recall: *mut kt_recall, bank: *mut kt_bank, note_tokens: i32, recited: u64, doubtful: bool, keep: bool, }
     kt_logprob_params { n: i32, post_sampling: bool, prompt: bool, }
     kt_embedding_params { pooling: c_int, normalize: bool, keys: *mut i8, keys_first: usize, }
     kt_service_params {

@@ -60,15 +60,16 @@ void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
     if (job->model.n_noted > before) tell_learned(job);
 }
 
-/* What becomes of corrections in this job's prompts. The model judges single questions whose answers are free: what is
+/* What becomes of corrections in this job's prompts. A model that judges does so of single questions whose answers are free: what is
  * recited has no form, and calls nothing. */
-static kt__notes_mode notes_mode(kt__job *job) {
+static kt__notes_mode notes_mode(kt__job *job, bool *judges) {
     const kt__wire_request *w = job->request.wire;
     kt__notes_mode mode = kt__learner_table_notes(
         kt__served_learners(job->model.served), job->request.settings->config,
         kt__served_name(job->model.served), job->model.loaded, &job->shared->log);
     bool fits = w->n_prompts == 1 && !w->req.constraint.n_forms && !w->req.calls.tools;
-    return mode == KT__NOTES_RECITED && !fits ? KT__NOTES_IN : mode;
+    *judges = mode == KT__NOTES_RECITED;
+    return *judges && !fits ? KT__NOTES_IN : mode;
 }
 
 /* The correction that the prompt asks for, if there is one, is its answer. Waits for the model. */
@@ -106,11 +107,13 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     if (learner) status = kt_learner_get(learner, version, &learned, err);
     kt__served_learner_done(job->model.served, learner);
     if (status != KT_OK) return status;
-    kt__notes_mode mode = learned.bank ? notes_mode(job) : KT__NOTES_OUT;
+    bool judges = false;
+    kt__notes_mode mode = learned.bank ? notes_mode(job, &judges) : KT__NOTES_OUT;
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
     job->request.wire->req.corrections.bank = learned.bank;
     job->request.wire->req.corrections.note_tokens = mode == KT__NOTES_OUT ? -1 : 0;
+    job->request.wire->req.corrections.doubtful = judges;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
     job->request.wire->req.corrections.recall = learned.recall;
