@@ -1,11 +1,15 @@
 /* serve: requests for "auto": the route whose example is nearest, why, how ratings move it, its table read, replaced and refused. */
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/files.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static world w;
@@ -112,6 +116,47 @@ static void test_other_dialects(void **state) {
     }
 }
 
+/* A thread that waits for a computation, for as long as the test says. */
+typedef struct long_wait {
+    kt__work_item item;
+    sem_t begun, end;
+} long_wait;
+
+static void wait_long(kt__work_item *item) {
+    long_wait *l = (long_wait *)item;
+    sem_post(&l->begun);
+    sem_wait(&l->end);
+}
+
+static void *ask_routed(void *arg) {
+    (void)arg;
+    json_t *v = chat("auto", "Hello!");
+    assert_string_equal(text_at(v, "kentang.route.name"), "talk");
+    json_decref(v);
+    return NULL;
+}
+
+/* Requests that wait for the encoder hold none of those that read others. */
+static void test_others_are_read_meanwhile(void **state) {
+    enum { N_ROUTED = 4 };
+    pthread_t routed[N_ROUTED];
+    long_wait l = {.item.run = wait_long};
+    (void)state;
+    sem_init(&l.begun, 0, 0);
+    sem_init(&l.end, 0, 0);
+    assert_true(kt__workers_add(w.server->shared.waiters, &l.item));
+    sem_wait(&l.begun);
+    for (int i = 0; i < N_ROUTED; i++)
+        assert_int_equal(pthread_create(&routed[i], NULL, ask_routed, NULL), 0);
+    while (kt__jobs_count(&w.server->shared) < N_ROUTED) usleep(1000);
+    json_decref(chat("demo", "Hello!"));
+    assert_int_equal(kt__jobs_count(&w.server->shared), N_ROUTED);
+    sem_post(&l.end);
+    for (int i = 0; i < N_ROUTED; i++) pthread_join(routed[i], NULL);
+    sem_destroy(&l.begun);
+    sem_destroy(&l.end);
+}
+
 static void test_it_is_listed(void **state) {
     (void)state;
     json_t *v = call("GET", "/v1/models", "", 200);
@@ -180,9 +225,11 @@ static void test_tables(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_nearest_example_decides), cmocka_unit_test(test_other_dialects),
-        cmocka_unit_test(test_it_is_listed), cmocka_unit_test(test_ratings),
-        cmocka_unit_test(test_tables)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_nearest_example_decides),
+                                       cmocka_unit_test(test_other_dialects),
+                                       cmocka_unit_test(test_others_are_read_meanwhile),
+                                       cmocka_unit_test(test_it_is_listed),
+                                       cmocka_unit_test(test_ratings),
+                                       cmocka_unit_test(test_tables)};
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

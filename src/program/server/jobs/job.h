@@ -257,8 +257,9 @@ void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err);
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
 /* The request as parsed JSON; the job's. */
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
-/* Where the parsed body asks for the model "auto", and requests are routed: its model is the route's from now on, and
- * its adapter, unless it names one. On a worker: waits for the encoder. */
+/* Whether the parsed body asks for the model "auto", and requests are routed. */
+bool kt__job_asks_route(const kt__job *job);
+/* Of one that does: its model is the route's from now on, and its adapter, unless it names one. Waits for the encoder. */
 kt_status KT_CHECKED kt__job_route(kt__job *job, kt_error *err);
 /* The model by name; loads it. */
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);

@@ -377,7 +377,7 @@ static kt_status hand_to_workers(kt__job *job, kt_error *err) {
         return kt__fail(err, KT_E_STATE, "the server is being stopped");
     if (!kt__job_register(job)) return kt__fail_nomem(err, "a request", 0);
     kt__job_ref(job);
-    kt__workers *own = job->dialect->waits ? job->shared->learners : NULL;
+    kt__workers *own = job->dialect->waits ? job->shared->waiters : NULL;
     if (kt__workers_add(own ? own : job->shared->workers, &job->item)) return KT_OK;
     kt__job_release(job);
     kt_status status = kt__fail(err, KT_E_BUSY, "too many requests are waiting to be read");

@@ -67,11 +67,15 @@ static kt_status take_route(kt__job *job, const kt__routes_choice *choice, kt_er
     return keep_why(job, choice->why, err);
 }
 
-kt_status kt__job_route(kt__job *job, kt_error *err) {
+bool kt__job_asks_route(const kt__job *job) {
     const char *model = json_string_value(json_object_get(job->request.json, "model"));
+    return job->shared->routes && !job->dialect->exact_names && model &&
+           !strcmp(model, KT__ROUTES_AUTO);
+}
+
+kt_status kt__job_route(kt__job *job, kt_error *err) {
     kt__routes_choice choice;
     kt__buf text;
-    if (!job->shared->routes || !model || strcmp(model, KT__ROUTES_AUTO) != 0) return KT_OK;
     kt__buf_init(&text, MAX_TEXT + 1);
     add_users_text(&text, job->request.json);
     (void)kt__buf_putc(&text, '\0');

@@ -162,21 +162,78 @@ bool kt__job_is_reading(kt__job *job) {
     return reading;
 }
 
+/* ---- requests that are routed ---- */
+
+static kt_status parse_body(kt__job *job, kt_error *err) {
+    if (job->request.json) return KT_OK;
+    kt_status status = kt__wire_parse(job->request.body.data ? job->request.body.data : "",
+                                      job->request.body.len, &job->request.json, err);
+    kt__buf_free(&job->request.body);
+    if (status == KT_OK && !json_is_object(job->request.json))
+        return kt__fail(err, KT_E_ARG, "expected a JSON object");
+    return status;
+}
+
+static kt_status check_wanted(kt__job *job, kt_error *err) {
+    if (atomic_load(&job->shared->stopping) && !job->request.wire)
+        return kt__fail(err, KT_E_STATE, "the server is being stopped");
+    return nobody_reads(job) ? kt__fail(err, KT_E_CANCELLED, "cancelled") : KT_OK;
+}
+
+static kt_status hand_over(kt__job *job, kt__workers *to, void (*run)(kt__work_item *item),
+                           kt_error *err) {
+    job->item.run = run;
+    if (kt__workers_add(to, &job->item)) return KT_OK;
+    kt_status status = kt__fail(err, KT_E_BUSY, "too many requests are waiting to be read");
+    err->retry_ms = 1000;
+    return status;
+}
+
+static kt_status route_and_return(kt__job *job, kt_error *err) {
+    KT__STEP(check_wanted(job, err));
+    KT__STEP(kt__job_parse(job, err));
+    return hand_over(job, job->shared->workers, kt__job_read_and_submit, err);
+}
+
+/* On the thread of those that wait for a computation; then a worker reads it. */
+static void route_in_turn(kt__work_item *item) {
+    kt__job *job = KT__JOB_OF(item, item);
+    kt_error err = {0};
+    kt_status status = route_and_return(job, &err);
+    if (status == KT_OK) return;
+    kt__job_hand_back(job, status, &err);
+    kt__job_release(job);
+}
+
+/* Of one that is still wanted. *gone: it waits for the encoder elsewhere, so that the few workers read others meanwhile. */
+static kt_status route_aside(kt__job *job, bool *gone, kt_error *err) {
+    const kt__buf *body = &job->request.body;
+    *gone = false;
+    KT__STEP(check_wanted(job, err));
+    if (!job->shared->routes || job->dialect->run || job->request.wire) return KT_OK;
+    bool names = body->len &&
+                 memmem(body->data, body->len, KT__ROUTES_AUTO, strlen(KT__ROUTES_AUTO));
+    if (!job->request.json && !names) return KT_OK;
+    KT__STEP(parse_body(job, err));
+    if (!kt__job_asks_route(job)) return KT_OK;
+    KT__STEP(hand_over(job, job->shared->waiters, route_in_turn, err));
+    *gone = true;
+    return KT_OK;
+}
+
 void kt__job_read_and_submit(kt__work_item *item) {
     kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
-    kt_status status;
-    if (atomic_load(&job->shared->stopping) && !job->request.wire) {
-        status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
-    } else if (nobody_reads(job)) {
-        status = kt__fail(&err, KT_E_CANCELLED, "cancelled");
-    } else if (job->dialect->run) {
+    bool gone = false;
+    kt_status status = route_aside(job, &gone, &err);
+    if (gone) return;
+    if (status == KT_OK && job->dialect->run) {
         status = job->dialect->run(job, &err);
         if (status == KT_OK && !kt__job_is_reading(job)) { /* another thread hands it back */
             kt__job_release(job);
             return;
         }
-    } else {
+    } else if (status == KT_OK) {
         status = job->request.wire ? KT_OK : job->dialect->read(job, &err);
         kt__buf_free(&job->request.body);
         if (status == KT_OK && job->request.wire) status = submit_prompts(job, &err);
@@ -302,19 +359,10 @@ static kt_status check_bias(const kt__job *job, kt_error *err) {
                        "logit_bias: it forbids every token");
 }
 
-/* Once a job: the model is another one afterwards. */
-static kt_status route_parsed(kt__job *job, kt_error *err) {
-    return job->dialect->exact_names ? KT_OK : kt__job_route(job, err);
-}
-
+/* Routed once: the model is another one afterwards. */
 kt_status kt__job_parse(kt__job *job, kt_error *err) {
-    if (job->request.json) return route_parsed(job, err);
-    kt_status status = kt__wire_parse(job->request.body.data ? job->request.body.data : "",
-                                      job->request.body.len, &job->request.json, err);
-    kt__buf_free(&job->request.body);
-    if (status == KT_OK && !json_is_object(job->request.json))
-        return kt__fail(err, KT_E_ARG, "expected a JSON object");
-    return status == KT_OK ? route_parsed(job, err) : status;
+    KT__STEP(parse_body(job, err));
+    return kt__job_asks_route(job) ? kt__job_route(job, err) : KT_OK;
 }
 
 /* ---- what a created model says where the request does not ---- */

@@ -175,14 +175,12 @@ kt_status kt__server_check(const kt__config *config, kt_error *err) {
     return status == KT_OK ? kt__http_check(config, err) : status;
 }
 
-/* One that waits for a correction's states is enough: the next ones queue. */
 static kt_status open_learning(kt__shared *shared, kt_error *err) {
     const kt__config *c = shared->start;
     kt_status status = kt__kept_answers_create(c->learn_keep, &shared->kept, err);
     if (status != KT_OK) return status;
     kt__metrics_show_learning(shared->metrics);
-    status = kt__workers_create(1, (int)c->queue + 16, &shared->learners, err);
-    return status == KT_OK ? kt__trainer_create(shared, &shared->trainer, err) : status;
+    return kt__trainer_create(shared, &shared->trainer, err);
 }
 
 static kt_status open_services(kt__server *s, kt_error *err) {
@@ -210,6 +208,9 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
     if (c->learn) KT__STEP(open_learning(shared, err));
+    /* one that waits for a correction's states, or for an encoder, is enough: the next ones queue */
+    if (c->learn || c->routes)
+        KT__STEP(kt__workers_create(1, (int)c->queue + 16, &shared->waiters, err));
     return kt__workers_create(N_WORKERS, (int)c->queue + 16, &shared->workers, err);
 }
 
@@ -473,8 +474,8 @@ void kt__server_drain(kt__server *s) {
                       kt__jobs_count(shared));
     kt__http_stop_accepting(s->http); /* so long /health and /ready say what is going on */
     kt__models_stop_waiting(shared->models);
+    kt__workers_stop(shared->waiters); /* what they have done is the others' */
     kt__workers_stop(shared->workers);
-    kt__workers_stop(shared->learners);
     kt__trainer_stop(shared->trainer);
     kt__models_drain(shared->models, 0);
     (void)wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);

@@ -98,7 +98,7 @@ kt_status kt__shared_init(kt__shared *shared, kt__config *config, kt_error *err)
 
 void kt__shared_free(kt__shared *shared) {
     kt__workers_free(shared->workers);
-    kt__workers_free(shared->learners);
+    kt__workers_free(shared->waiters);
     kt__responses_close(shared->responses);
     kt__routes_close(shared->routes);
     kt__llama_slots_free(shared->slots);

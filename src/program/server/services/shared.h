@@ -52,8 +52,9 @@ typedef struct kt__shared {
     kt__pulls *pulls; /* NULL: clients fetch no models */
     kt__event_loop *loop;
     kt__workers *workers;
-    kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
-    kt__kept_answers *kept; /* the same */
+    kt__workers *
+        waiters; /* of requests that wait for a computation; NULL: learning is off, and nothing is routed */
+    kt__kept_answers *kept;      /* the same */
     struct kt__trainer *trainer; /* trainer.c's; the same way */
     atomic_bool adapter_fails;   /* a default one of the first model, when it was last asked for */
     int64_t connections;         /* of each listener, as far as there are descriptors for them */
