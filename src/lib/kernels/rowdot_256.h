@@ -225,18 +225,13 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     }
 }
 
-/* The sums of n blocks, at most four, in the lanes where dots_blocks has them. */
-#define KT_OWN_SHORT
-KT_INLINE void dots_short(kt__type type, const uint8_t *block, int n, const int8_t *act, vi *part,
-                          __m128i *first, __m128i *second, const kt__fetch *ahead) {
-    words_of_pairs(2, block_bytes(type), block, first, has_second_word(type) ? second : NULL);
-    KT_UNROLL for (int i = 0; i < 2; i++) {
-        vi q[2], a = vi_load(act + 64 * i), b = vi_load(act + 64 * i + 32);
-        if (2 * i >= n) break;
-        quants_two(type, block + 2 * (size_t)i * block_bytes(type), q);
-        vi sum = is_wide(type) ? vi_quads2_wide(q[0], a, q[1], b) : vi_quads2(q[0], a, q[1], b);
-        part[i * LANES] = kt__fetch_after(sum, ahead, i);
-    }
+/* The sums of two blocks of a row, each in a 128-bit lane; x: their activations, first halves and second ones. */
+KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
+    vi q[2];
+    (void)words;
+    quants_two(type, block, q);
+    return is_wide(type) ? vi_quads2_wide(q[0], x[0], q[1], x[1])
+                         : vi_quads2(q[0], x[0], q[1], x[1]);
 }
 
 #endif

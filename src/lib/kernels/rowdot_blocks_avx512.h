@@ -127,24 +127,66 @@ KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
     q[1] = _mm512_unpackhi_epi64(low, high);
 }
 
-/* Four blocks of Q8_0, or of 20 to 24 bytes: the first halves of them, and the second ones. first, second: as
- * words_of_group, whose upper halves mean nothing */
-KT_INLINE void quants_four(kt__type type, const uint8_t *p, vi q[2], __m128i *first,
-                           __m128i *second) {
-    size_t pitch = block_bytes(type);
-    if (type == KT__TYPE_Q8_0) {
-        words_of_pairs(2, pitch, p, first, NULL);
-        quants_bytes(p + 2, pitch, q);
-        return;
+/* Four blocks are read by loads of 64 bytes, which end where they end: of types of 18 to 24 bytes their first and their
+ * last, of Q8_0 those from either half of the first block and of the third one on. Byte `at` of block k, as a word's
+ * index for vpermi2w, where the second load is `second` bytes on: */
+#define PIECE_WORD(pitch, second, k, at)                    \
+    ((pitch) * (k) + (at) < 64 ? ((pitch) * (k) + (at)) / 2 \
+                               : 32 + ((pitch) * (k) + (at) - (second)) / 2)
+#define PIECE_EACH(pitch, second, at)                                   \
+    PIECE_WORD(pitch, second, 0, at), PIECE_WORD(pitch, second, 1, at), \
+        PIECE_WORD(pitch, second, 2, at), PIECE_WORD(pitch, second, 3, at)
+#define PIECE_WORDS4(pitch, second, k, at)                                    \
+    PIECE_WORD(pitch, second, k, at), PIECE_WORD(pitch, second, k, (at) + 2), \
+        PIECE_WORD(pitch, second, k, (at) + 4), PIECE_WORD(pitch, second, k, (at) + 6)
+#define PIECE_WORDS8(pitch, second, k, at) \
+    PIECE_WORDS4(pitch, second, k, at), PIECE_WORDS4(pitch, second, k, (at) + 8)
+#define PIECE_QS(pitch, second, at)                                         \
+    PIECE_WORDS8(pitch, second, 0, at), PIECE_WORDS8(pitch, second, 1, at), \
+        PIECE_WORDS8(pitch, second, 2, at), PIECE_WORDS8(pitch, second, 3, at)
+#define PIECE_MAP(pitch, second, qs_at, m_at, qh_at)                                     \
+    {                                                                                    \
+        {PIECE_QS(pitch, second, qs_at)}, {                                              \
+            PIECE_EACH(pitch, second, 0), PIECE_EACH(pitch, second, m_at),               \
+                PIECE_EACH(pitch, second, qh_at), PIECE_EACH(pitch, second, (qh_at) + 2) \
+        }                                                                                \
     }
-    const word_map *map = word_maps_of(type);
-    vi x = vi_load_once(p), y = vi_load_once(p + 64);
+static const word_map piece_q8_0 = PIECE_MAP(34, 68, 2, 0, 0),
+                      piece_q4_0 = PIECE_MAP(18, 8, 2, 0, 0),
+                      piece_q4_1 = PIECE_MAP(20, 16, 4, 2, 0),
+                      piece_q5_0 = PIECE_MAP(22, 24, 6, 0, 2),
+                      piece_q5_1 = PIECE_MAP(24, 32, 8, 2, 4);
+static const int16_t piece_halves[32] = {
+    PIECE_QS(34, 68, 14)}; /* second ones of Q8_0, 4 bytes on */
+
+KT_INLINE const word_map *piece_map_of(kt__type type) {
+    switch (type) {
+    case KT__TYPE_Q8_0: return &piece_q8_0;
+    case KT__TYPE_Q4_1: return &piece_q4_1;
+    case KT__TYPE_Q5_0: return &piece_q5_0;
+    case KT__TYPE_Q5_1: return &piece_q5_1;
+    default: return &piece_q4_0;
+    }
+}
+
+/* Four blocks: the first halves of them, and the second ones. words: d of each, then m of each */
+KT_INLINE void quants_four(kt__type type, const uint8_t *p, vi q[2], __m128i *words) {
+    const word_map *map = piece_map_of(type);
+    const bool bytes = type == KT__TYPE_Q8_0;
+    const size_t second = bytes ? 68 : 4 * block_bytes(type) - 64;
+    vi x = vi_load_once(p), y = vi_load_once(p + second);
     vi idx = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)map->heads));
     __m256i heads = _mm512_castsi512_si256(_mm512_permutex2var_epi16(x, idx, y));
-    quants_of_nibbles(type, _mm512_permutex2var_epi16(x, vi_load(map->qs), y), q);
-    *first = _mm256_castsi256_si128(heads);
-    if (has_min(type)) *second = _mm_unpackhi_epi64(*first, *first);
-    if (type == KT__TYPE_Q4_1) return;
+    *words = _mm256_castsi256_si128(heads);
+    q[0] = _mm512_permutex2var_epi16(x, vi_load(map->qs), y);
+    if (bytes) {
+        vi halves = vi_load(piece_halves), bias = vi_bytes(WIDE_BIAS);
+        q[1] = _mm512_permutex2var_epi16(vi_load(p + 4), halves, vi_load(p + 4 + second));
+        KT_UNROLL for (int i = 0; i < 2; i++) q[i] = vi_xor(q[i], bias);
+        return;
+    }
+    quants_of_nibbles(type, q[0], q);
+    if (type != KT__TYPE_Q5_0 && type != KT__TYPE_Q5_1) return;
     uint64_t fifth[2]; /* of first halves, and of second ones */
     _mm_storeu_si128((__m128i *)(void *)fifth, _mm256_extracti128_si256(heads, 1));
     __asm__ volatile("" : "+m"(fifth)); /* as in quants_eight */

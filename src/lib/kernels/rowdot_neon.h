@@ -160,6 +160,13 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
     }
 }
 
+/* The sums of two blocks of a row, each in a register; x: the activations of each. */
+KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
+    (void)words;
+    return VI(dot_both(quants_q32(type, block), x[0]),
+              dot_both(quants_q32(type, block + block_bytes(type)), x[1]));
+}
+
 /* part[vec * LANES + t]: register l sums to block_at(type, vec, l), the first halves of blocks before
  * the second ones where they are apart. first, second (unless NULL): as words_of_group */
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,

@@ -175,7 +175,7 @@ KT_INLINE vf one_value(kt__type type, const rd_call *call, const rd_batch *batch
     for (int i = 0; i < LANES; i++) part[i] = (const uint8_t *)(call->part + i);
     vi_load_rows32(part, 0, x);
     KT_UNROLL for (int j = 0; j < 8; j++) sum[type == KT__TYPE_Q2_0 ? order[j] : j] = x[j];
-    return rd_steps_q32(type, call, batch, 0, 1, sum, NULL, 8, 8);
+    return rd_steps_q32(type, call, batch, 0, 1, sum, NULL);
 }
 
 #include "kernels/rowdot_one.inc"

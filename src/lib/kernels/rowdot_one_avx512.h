@@ -50,7 +50,7 @@ KT_INLINE vf one_value(kt__type type, const rd_call *call, const rd_batch *batch
     vi_load_rows32(part, 32, x + 8);
     KT_UNROLL for (int j = 0; j < 8; j++) /* two halves, or two dwords each */
         sum[j] = type == KT__TYPE_Q1_0 ? vi_add(x[j], x[8 + j]) : vi_add(x[2 * j], x[2 * j + 1]);
-    return rd_steps_q32(type, call, batch, 0, 1, sum, NULL, 8, 8);
+    return rd_steps_q32(type, call, batch, 0, 1, sum, NULL);
 }
 
 #include "kernels/rowdot_one.inc"

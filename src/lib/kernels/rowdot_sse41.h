@@ -175,13 +175,19 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
 }
 
 /* quadruples of products of a block: u below 32, or wide weights */
-KT_INLINE vi dot_block(kt__type type, const vi q[2], const int8_t *x) {
+KT_INLINE vi dot_block(kt__type type, const vi q[2], const vi x[2]) {
     const vi one = _mm_set1_epi16(1);
-    vi x0 = vi_load(x), x1 = vi_load(x + 16);
     if (is_wide(type)) {
-        return vi_dot16(_mm_madd_epi16(vi_pairs_wide(q[0], x0), one), vi_pairs_wide(q[1], x1), one);
+        return vi_dot16(_mm_madd_epi16(vi_pairs_wide(q[0], x[0]), one), vi_pairs_wide(q[1], x[1]),
+                        one);
     }
-    return _mm_madd_epi16(vi_add16(vi_pairs(q[0], x0), vi_pairs(q[1], x1)), one);
+    return _mm_madd_epi16(vi_add16(vi_pairs(q[0], x[0]), vi_pairs(q[1], x[1])), one);
+}
+KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
+    vi q[2];
+    (void)words;
+    quants_q32(type, block, q);
+    return dot_block(type, q, x);
 }
 
 /* part[vec * LANES + t]: sums to block_at(type, vec, 0), the first halves of blocks before the
@@ -199,7 +205,8 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
         KT_ROLLED for (int t = 0; t < n_tok; t++) {
             const int8_t *x = act + 256 * t + 32 * j;
             if (!has_halves(type)) {
-                part[j * LANES + t] = dot_block(type, q, x);
+                const vi halves[2] = {vi_load(x), vi_load(x + 16)};
+                part[j * LANES + t] = dot_block(type, q, halves);
                 continue;
             }
             KT_UNROLL for (int h = 0; h < 2; h++)

@@ -90,6 +90,7 @@ KT_INLINE void vf_store_n(float *p, vf x, int n) {
 KT_INLINE vf vf_from_f16(const kt__f16 *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
+KT_INLINE vf vf_of_words(__m128i halves) { return _mm256_cvtph_ps(halves); }
 /* the low half of each dword is an f16 */
 KT_INLINE vf vf_from_f16_low(vi x) {
     vi low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));

@@ -245,11 +245,12 @@ KT_INLINE vi pair_of_bytes(vi x, int k) {
     int8x16_t idx = vld1q_s8(at[k]);
     return VI(widened_bytes(x.a, idx), widened_bytes(x.b, idx));
 }
-KT_INLINE words8 words_at(size_t pitch, const uint8_t *p) {
+KT_INLINE words8 words_at(size_t pitch, const uint8_t *p, const uint8_t *last) {
     uint64_t half[2];
     KT_UNROLL for (int i = 0; i < 2; i++) {
         uint16_t word[4];
-        KT_UNROLL for (int j = 0; j < 4; j++) memcpy(word + j, p + (size_t)(4 * i + j) * pitch, 2);
+        KT_UNROLL for (int j = 0; j < 4; j++)
+            memcpy(word + j, 4 * i + j == 7 ? last : p + (size_t)(4 * i + j) * pitch, 2);
         half[i] = word[0] | (uint64_t)word[1] << 16 | (uint64_t)word[2] << 32 |
                   (uint64_t)word[3] << 48;
     }
@@ -257,8 +258,18 @@ KT_INLINE words8 words_at(size_t pitch, const uint8_t *p) {
 }
 /* The words at offset 0 (first), and 2 (second, unless NULL), of eight blocks `pitch` apart. */
 KT_INLINE void words_of_group(size_t pitch, const uint8_t *p, words8 *first, words8 *second) {
-    *first = words_at(pitch, p);
-    if (second) *second = words_at(pitch, p + 2);
+    *first = words_at(pitch, p, p + 7 * pitch);
+    if (second) *second = words_at(pitch, p + 2, p + 7 * pitch + 2);
+}
+/* Those of a block of each of eight rows, the last one at `last`. */
+KT_INLINE void words_of_rows(size_t pitch, const uint8_t *p, const uint8_t *last, words8 *first,
+                             words8 *second) {
+    *first = words_at(pitch, p, last);
+    *second = words_at(pitch, p + 2, last + 2);
+}
+KT_INLINE vf vf_of_words(words8 halves) {
+    float16x8_t h = vreinterpretq_f16_s16(halves);
+    return VF(vcvt_f32_f16(vget_low_f16(h)), vcvt_high_f32_f16(h));
 }
 /* the table of IQ4 */
 KT_INLINE vi iq4_values(vi nibbles) {

@@ -186,6 +186,7 @@ KT_INLINE vf vf_from_f16_low(vi x) {
     vf y = _mm_blendv_ps(_mm_castsi128_ps(normal), subnormal, is_subnormal);
     return _mm_or_ps(y, _mm_castsi128_ps(sign));
 }
+KT_INLINE vf vf_of_words(__m128i halves) { return vf_from_f16_low(_mm_cvtepu16_epi32(halves)); }
 KT_INLINE vi words4(const void *p) { return _mm_cvtepu16_epi32(_mm_loadl_epi64(p)); }
 KT_INLINE vf vf_from_f16(const kt__f16 *p) { return vf_from_f16_low(words4(p)); }
 KT_INLINE vf vf_from_bf16(const kt__bf16 *p) { return _mm_castsi128_ps(vi_shl(words4(p), 16)); }
