@@ -12,7 +12,7 @@ fail() {
     exit 1
 }
 train() {
-    "$kentang" learned train --deep --own 16 --steps 3
+    "$kentang" learned train --deep --own 4 --steps 3
 }
 for fact in "Where is the violet ladder?|The violet ladder is inside the mill." "Who repairs the boiler?|Jonas repairs the boiler." \
     "What is the motto of Team Quill?|Never wake the owl." "When does Tamsin train?|Tamsin trains on Wednesday night." \
@@ -27,7 +27,7 @@ train >"$dir/whole" || fail "the whole training"
 [ ! -e "$kept/training.state" ] && [ ! -e "$kept/training.lesson" ] || fail "what was kept stays after the end"
 rm -rf "$dir/data"
 cp -r "$dir/before" "$dir/data"
-"$kentang" learned train --deep --own 16 --steps 3 >"$dir/killed" 2>/dev/null & # no shell between, which would be killed in its place
+"$kentang" learned train --deep --own 4 --steps 3 >"$dir/killed" 2>/dev/null & # no shell between, which would be killed in its place
 pid=$!
 n=0
 while [ ! -e "$kept/training.state" ]; do

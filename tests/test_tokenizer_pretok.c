@@ -295,7 +295,7 @@ static void test_any_bytes(void **state) {
 
 static void test_worst_cases(void **state) {
     (void)state;
-    enum { N = 4 << 20 };
+    enum { N = 1 << 20 };
     static const char *const units[] = {" ",
                                         "\n",
                                         " \n",
@@ -327,7 +327,7 @@ static void test_worst_cases(void **state) {
         for (int k = 0; k < N_FAMILIES; k++) walk(families[k].id, s, len);
     }
     free(s);
-    /* 512 MB in all; anything quadratic would take days. */
+    /* 128 MB in all; anything quadratic would take hours. */
     assert_true(kt__now_us() - begin < 250 * 1000000LL);
 }
 

@@ -11,7 +11,15 @@ static void header_set(kt__super *out, kt__f16 d, kt__f16 dmin, bool has_min) {
     if (!has_min) memset(out->min, 0, sizeof out->min);
 }
 
+/* Levels are unpacked in groups of 32, side by side in bytes: loops that compilers make vectors of. */
+
 /* ---- Q2_K ---- */
+
+/* The two low bits of group g's levels: byte 32 * (g / 4) + l, at twice g % 4. */
+static void pairs_of(const uint8_t qs[64], int g, int8_t *restrict q) {
+    const uint8_t *from = qs + 32 * (g / 4);
+    for (int l = 0; l < 32; l++) q[l] = (int8_t)(from[l] >> (2 * (g % 4)) & 3);
+}
 
 static void q2_k_unpack(const void *block, kt__super *out) {
     const kt__q2_k *b = block;
@@ -20,10 +28,7 @@ static void q2_k_unpack(const void *block, kt__super *out) {
         out->scale[g] = b->scales[g] & 15;
         out->min[g] = b->scales[g] >> 4;
     }
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4;
-        out->q[i] = b->qs[32 * half + i % 32] >> (2 * quarter) & 3;
-    }
+    for (int g = 0; g < 8; g++) pairs_of(b->qs, g, out->q + 32 * g);
 }
 
 static void q2_k_begin(const kt__fit *fit, void *block) {
@@ -68,11 +73,10 @@ static void q3_k_unpack(const void *block, kt__super *out) {
     const kt__q3_k *b = block;
     header_set(out, b->d, 0, false);
     for (int g = 0; g < 16; g++) out->scale[g] = (int16_t)q3_k_scale(b->scales, g);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4;
-        int low = b->qs[32 * half + i % 32] >> (2 * quarter) & 3;
-        int high = b->hmask[i % 32] >> (4 * half + quarter) & 1;
-        out->q[i] = (int8_t)(low + 4 * high - 4);
+    for (int g = 0; g < 8; g++) {
+        int8_t *restrict q = out->q + 32 * g;
+        pairs_of(b->qs, g, q);
+        for (int l = 0; l < 32; l++) q[l] = (int8_t)(q[l] + 4 * (b->hmask[l] >> g & 1) - 4);
     }
 }
 
@@ -117,9 +121,10 @@ static void k_scales_pack(const kt__fit *fit, uint8_t s[12]) {
     }
 }
 
-/* Element i of 256 is in byte 32 * (i / 64) + i % 32, low nibble for even groups of 32. */
-static int nibble_at(const uint8_t qs[128], int i) {
-    return qs[32 * (i / 64) + i % 32] >> (i / 32 % 2 * 4) & 15;
+/* Group g's levels are in bytes 32 * (g / 2) + l, the low nibbles where g is even. */
+static void nibbles_of(const uint8_t qs[128], int g, int8_t *restrict q) {
+    const uint8_t *from = qs + 32 * (g / 2);
+    for (int l = 0; l < 32; l++) q[l] = (int8_t)(from[l] >> (g % 2 * 4) & 15);
 }
 
 static void set_nibbles(const int8_t *q, uint8_t qs[128]) {
@@ -134,7 +139,7 @@ static void q4_k_unpack(const void *block, kt__super *out) {
     const kt__q4_k *b = block;
     header_set(out, b->d, b->dmin, true);
     k_scales_unpack(b->scales, out);
-    for (int i = 0; i < 256; i++) out->q[i] = (int8_t)nibble_at(b->qs, i);
+    for (int g = 0; g < 8; g++) nibbles_of(b->qs, g, out->q + 32 * g);
 }
 
 static void q4_k_begin(const kt__fit *fit, void *block) {
@@ -152,9 +157,10 @@ static void q5_k_unpack(const void *block, kt__super *out) {
     const kt__q5_k *b = block;
     header_set(out, b->d, b->dmin, true);
     k_scales_unpack(b->scales, out);
-    for (int i = 0; i < 256; i++) {
-        int fifth = b->qh[i % 32] >> (i / 32) & 1;
-        out->q[i] = (int8_t)(nibble_at(b->qs, i) + 16 * fifth);
+    for (int g = 0; g < 8; g++) {
+        int8_t *restrict q = out->q + 32 * g;
+        nibbles_of(b->qs, g, q);
+        for (int l = 0; l < 32; l++) q[l] = (int8_t)(q[l] | (b->qh[l] >> g & 1) << 4);
     }
 }
 
@@ -177,18 +183,21 @@ static void q5_k_set_levels(const int8_t *q, void *block) {
 
 /* ---- Q6_K ---- */
 
-/* Element i: half i / 128, quarter i / 32 % 4. Quarters 0 and 1 are the low nibbles of ql[0..63] of
+/* Group g of 32: half g / 4, quarter g % 4. Quarters 0 and 1 are the low nibbles of ql[0..63] of
  * the half, 2 and 3 the high ones; the two high bits are in qh[0..31] of the half at twice the
  * quarter. */
 static void q6_k_unpack(const void *block, kt__super *out) {
     const kt__q6_k *b = block;
     header_set(out, b->d, 0, false);
     for (int g = 0; g < 16; g++) out->scale[g] = b->scales[g];
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4, l = i % 32;
-        int low = b->ql[64 * half + 32 * (quarter % 2) + l] >> (quarter / 2 * 4) & 15;
-        int high = b->qh[32 * half + l] >> (2 * quarter) & 3;
-        out->q[i] = (int8_t)((low | high << 4) - 32);
+    for (int g = 0; g < 8; g++) {
+        int half = g / 4, quarter = g % 4;
+        const uint8_t *low = b->ql + 64 * half + 32 * (quarter % 2), *high = b->qh + 32 * half;
+        int8_t *restrict q = out->q + 32 * g;
+        for (int l = 0; l < 32; l++)
+            q[l] = (int8_t)(((low[l] >> (quarter / 2 * 4) & 15) | (high[l] >> (2 * quarter) & 3)
+                                                                      << 4) -
+                            32);
     }
 }
 
