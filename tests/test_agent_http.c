@@ -63,9 +63,9 @@ static kt__toolbox *open_url(const char *url, const char *more) {
     kt__toolbox *box;
     kt_error err;
     FILE *out = fopen(in_dir("servers"), "w");
-    bool silent = strstr(url, "endless") || strstr(url, "hangs");
-    fprintf(out, "{\"mcpServers\":{\"web\":{\"url\":\"%s\",\"timeout_s\":%d%s}}}", url,
-            silent ? 3 : 40, more);
+    int timeout_s = strstr(url, "hangs") ? 1 : strstr(url, "endless") ? 2 : 40;
+    fprintf(out, "{\"mcpServers\":{\"web\":{\"url\":\"%s\",\"timeout_s\":%d%s}}}", url, timeout_s,
+            more);
     fclose(out);
     notes[0] = '\0';
     const kt__toolbox_opts opts = {.servers_file = in_dir("servers"),

@@ -34,9 +34,11 @@ static void make_world(evil *e) {
     snprintf(e->state, sizeof e->state, "%s/state", e->dir);
 }
 
-/* Those that say nothing are not waited for long, the others as long as a busy machine needs. */
+/* Those that say nothing are not waited for long, those that answer at first as long as that may take, the others as
+ * long as a busy machine needs. */
 static int timeout_of(const char *how) {
-    return !strncmp(how, "silent", 6) || !strcmp(how, "deaf") || !strcmp(how, "flood") ? 5 : 40;
+    if (!strcmp(how, "silent")) return 1;
+    return !strcmp(how, "silent_call") || !strcmp(how, "deaf") || !strcmp(how, "flood") ? 3 : 40;
 }
 
 static void write_config(const evil *e, const char *how, const char *more) {

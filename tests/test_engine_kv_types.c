@@ -34,7 +34,7 @@ static kt_model *open_demo(kt_ctx **ctx, uint64_t mem_bytes) {
     kt_error err;
     kt_model *model;
     kt_ctx_params cp = kt_ctx_params_default();
-    cp.n_threads = 2;
+    cp.n_threads = 1; /* as in test_engine_hybrids */
     cp.mem_bytes = mem_bytes;
     die_on(kt_ctx_open(&cp, ctx, &err), &err);
     die_on(kt_model_open_demo(*ctx, NULL, &model, &err), &err);

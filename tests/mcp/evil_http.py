@@ -9,6 +9,7 @@ import time
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or an answer's body waits 40 ms for the acknowledgement of its head
 
     def log_message(self, *_):
         pass
