@@ -1,6 +1,7 @@
 # Sourced after env.sh by root: machines of a network, as namespaces on a bridge whose ports carry 1 Gbit each way.
 # net_up N, net_job N PROGRAM ARGUMENT..., net_down. Machine i has the address 10.77.0.(i + 1) and the processor i modulo those
 # that there are.
+unset OMPI_MCA_pml OMPI_MCA_btl # of one machine
 net_can() { # whether this system lets us make namespaces and limit their ports
     command -v ip >/dev/null && command -v tc >/dev/null && [ "$(id -u)" = 0 ] || return 1
     ip netns add kt-try 2>/dev/null || return 1
