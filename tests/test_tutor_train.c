@@ -238,8 +238,8 @@ static void test_taught_stays(void **state) {
     kt_learner *l = open_learner("stays");
     kt_train_params p = quick_params();
     p.deep = true;
-    p.n_step = 20;
-    p.n_own = 40;
+    p.n_step = 8;
+    p.n_own = N_OWN;
     correct_all(l);
     kt__served_count before = ask_all(l);
     assert_int_equal(before.n_asked, N_FACT);
