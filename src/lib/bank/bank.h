@@ -6,8 +6,8 @@
  * them counts. Adding one changes nothing but its own words' lists. Knows no model, no tokens, no
  * file. Any thread; a lock of its own, held for microseconds, a leaf.
  *
- * It does not open for a question for another kind of thing ("How old is it?", where it says who owns it), as far as
- * words say that.
+ * An entry does not open for a question for another kind of thing ("How old is it?", where it says who owns it), as far
+ * as words say that.
  *
  * What an entry is about (docs/LEARNING.md): its candidates are the words that question and answer
  * share, or those of the question where they share none, with its names and qualities, without words
