@@ -490,9 +490,10 @@ KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids
  *
  * What was corrected, each with the words that say what it is about, its subject: those that question and
  * answer share, without words that many texts have; names alone where there are any (docs/LEARNING.md).
- * An entry opens for a conversation if its subject is in a user's message of that, unless this and all later ones are
- * questions for another kind of thing. It is a pure function of the conversation's text and of the entries. Of
- * corrections of the same question the last one counts. kt_learner_get gives one; kt_request_params.corrections.bank puts the entries that open into a prompt.
+ * An entry opens for a conversation if its subject is in a user's message of that, unless this and all later
+ * ones are questions for another kind of thing. It is a pure function of the conversation's text and of the
+ * entries. Of corrections of the same question the last one counts. kt_learner_get gives one;
+ * kt_request_params.corrections.bank puts the entries that open into a prompt.
  *
  * Threads: every call of this section, from any thread. */
 
