@@ -12,36 +12,41 @@ KT_INLINE vi vi_load_once(const void *p) {
     return x;
 }
 
-/* Eight blocks of 20 to 24 bytes are read by three loads: their first 64 bytes, the next, and their
- * last; four blocks lie in the first two, four in the others. Byte `at` of block k of these four, as
- * a word's index for vpermi2w: */
-#define AT(pitch, half, k, at) ((pitch) * ((k) + 4 * (half)) + (at)-64 * (half))
-#define WORD(pitch, half, k, at)                                 \
-    ((half) && AT(pitch, half, k, at) >= 64                      \
-         ? 32 + (AT(pitch, half, k, at) + 128 - 8 * (pitch)) / 2 \
-         : AT(pitch, half, k, at) / 2)
-#define EACH1(pitch, half, at)                                                    \
-    WORD(pitch, half, 0, at), WORD(pitch, half, 1, at), WORD(pitch, half, 2, at), \
-        WORD(pitch, half, 3, at)
-#define WORDS4(pitch, half, k, at)                                                            \
-    WORD(pitch, half, k, at), WORD(pitch, half, k, (at) + 2), WORD(pitch, half, k, (at) + 4), \
-        WORD(pitch, half, k, (at) + 6)
-#define WORDS8(pitch, half, k, at) WORDS4(pitch, half, k, at), WORDS4(pitch, half, k, (at) + 8)
+/* Four blocks that lie in two loads of 64 bytes: the first begins `begin` bytes before them, the second `second` bytes
+ * after it. Byte `at` of block k, as a word's index for vpermi2w: */
+#define BYTE(pitch, begin, k, at) ((begin) + (pitch) * (k) + (at))
+#define WORD(pitch, begin, second, k, at)                           \
+    (BYTE(pitch, begin, k, at) < 64 ? BYTE(pitch, begin, k, at) / 2 \
+                                    : 32 + (BYTE(pitch, begin, k, at) - (second)) / 2)
+#define EACH1(pitch, begin, second, at)                                   \
+    WORD(pitch, begin, second, 0, at), WORD(pitch, begin, second, 1, at), \
+        WORD(pitch, begin, second, 2, at), WORD(pitch, begin, second, 3, at)
+#define WORDS4(pitch, begin, second, k, at)                                     \
+    WORD(pitch, begin, second, k, at), WORD(pitch, begin, second, k, (at) + 2), \
+        WORD(pitch, begin, second, k, (at) + 4), WORD(pitch, begin, second, k, (at) + 6)
+#define WORDS8(pitch, begin, second, k, at) \
+    WORDS4(pitch, begin, second, k, at), WORDS4(pitch, begin, second, k, (at) + 8)
+#define EACH8(pitch, begin, second, at)                                       \
+    WORDS8(pitch, begin, second, 0, at), WORDS8(pitch, begin, second, 1, at), \
+        WORDS8(pitch, begin, second, 2, at), WORDS8(pitch, begin, second, 3, at)
 /* a type's indices: the 16 bytes of nibbles of each block; d, m, and both words of the fifth bits */
 typedef struct word_map {
     int16_t qs[32], heads[16];
 } word_map;
-#define HALF_MAP(pitch, half, qs_at, m_at, qh_at)                                       \
-    {                                                                                   \
-        {WORDS8(pitch, half, 0, qs_at), WORDS8(pitch, half, 1, qs_at),                  \
-         WORDS8(pitch, half, 2, qs_at), WORDS8(pitch, half, 3, qs_at)},                 \
-        {                                                                               \
-            EACH1(pitch, half, 0), EACH1(pitch, half, m_at), EACH1(pitch, half, qh_at), \
-                EACH1(pitch, half, (qh_at) + 2)                                         \
-        }                                                                               \
+#define WORD_MAP(pitch, begin, second, qs_at, m_at, qh_at)                                   \
+    {                                                                                        \
+        {EACH8(pitch, begin, second, qs_at)}, {                                              \
+            EACH1(pitch, begin, second, 0), EACH1(pitch, begin, second, m_at),               \
+                EACH1(pitch, begin, second, qh_at), EACH1(pitch, begin, second, (qh_at) + 2) \
+        }                                                                                    \
     }
-#define WORD_MAPS(pitch, qs_at, m_at, qh_at) \
-    { HALF_MAP(pitch, 0, qs_at, m_at, qh_at), HALF_MAP(pitch, 1, qs_at, m_at, qh_at) }
+/* Eight blocks of 20 to 24 bytes are read by three loads: their first 64 bytes, the next, and their last; four blocks
+ * lie in the first two, four in the others. */
+#define WORD_MAPS(pitch, ...)                                             \
+    {                                                                     \
+        WORD_MAP(pitch, 0, 64, __VA_ARGS__),                              \
+            WORD_MAP(pitch, 4 * (pitch)-64, 8 * (pitch)-128, __VA_ARGS__) \
+    }
 static const word_map maps_q4_1[2] = WORD_MAPS(20, 4, 2, 0), maps_q5_0[2] = WORD_MAPS(22, 6, 0, 2),
                       maps_q5_1[2] = WORD_MAPS(24, 8, 2, 4);
 
@@ -128,36 +133,15 @@ KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
 }
 
 /* Four blocks are read by loads of 64 bytes, which end where they end: of types of 18 to 24 bytes their first and their
- * last, of Q8_0 those from either half of the first block and of the third one on. Byte `at` of block k, as a word's
- * index for vpermi2w, where the second load is `second` bytes on: */
-#define PIECE_WORD(pitch, second, k, at)                    \
-    ((pitch) * (k) + (at) < 64 ? ((pitch) * (k) + (at)) / 2 \
-                               : 32 + ((pitch) * (k) + (at) - (second)) / 2)
-#define PIECE_EACH(pitch, second, at)                                   \
-    PIECE_WORD(pitch, second, 0, at), PIECE_WORD(pitch, second, 1, at), \
-        PIECE_WORD(pitch, second, 2, at), PIECE_WORD(pitch, second, 3, at)
-#define PIECE_WORDS4(pitch, second, k, at)                                    \
-    PIECE_WORD(pitch, second, k, at), PIECE_WORD(pitch, second, k, (at) + 2), \
-        PIECE_WORD(pitch, second, k, (at) + 4), PIECE_WORD(pitch, second, k, (at) + 6)
-#define PIECE_WORDS8(pitch, second, k, at) \
-    PIECE_WORDS4(pitch, second, k, at), PIECE_WORDS4(pitch, second, k, (at) + 8)
-#define PIECE_QS(pitch, second, at)                                         \
-    PIECE_WORDS8(pitch, second, 0, at), PIECE_WORDS8(pitch, second, 1, at), \
-        PIECE_WORDS8(pitch, second, 2, at), PIECE_WORDS8(pitch, second, 3, at)
-#define PIECE_MAP(pitch, second, qs_at, m_at, qh_at)                                     \
-    {                                                                                    \
-        {PIECE_QS(pitch, second, qs_at)}, {                                              \
-            PIECE_EACH(pitch, second, 0), PIECE_EACH(pitch, second, m_at),               \
-                PIECE_EACH(pitch, second, qh_at), PIECE_EACH(pitch, second, (qh_at) + 2) \
-        }                                                                                \
-    }
+ * last, of Q8_0 those from either half of the first block and of the third one on. */
+#define PIECE_MAP(pitch, second, ...) WORD_MAP(pitch, 0, second, __VA_ARGS__)
 static const word_map piece_q8_0 = PIECE_MAP(34, 68, 2, 0, 0),
                       piece_q4_0 = PIECE_MAP(18, 8, 2, 0, 0),
                       piece_q4_1 = PIECE_MAP(20, 16, 4, 2, 0),
                       piece_q5_0 = PIECE_MAP(22, 24, 6, 0, 2),
                       piece_q5_1 = PIECE_MAP(24, 32, 8, 2, 4);
 static const int16_t piece_halves[32] = {
-    PIECE_QS(34, 68, 14)}; /* second ones of Q8_0, 4 bytes on */
+    EACH8(34, 0, 68, 14)}; /* second ones of Q8_0, 4 bytes on */
 
 KT_INLINE const word_map *piece_map_of(kt__type type) {
     switch (type) {
