@@ -242,7 +242,12 @@ static double plain_loss(world *w, double *zb, bool make_base) {
 
 static double library_loss(world *w, float *grads) {
     size_t ld = kt__pad(w->s->d_model);
-    kt__pass_batch batch = {N_TOK, w->ids, 2, w->at, w->n_out, w->out_rows};
+    kt__pass_batch batch = {.n_tok = N_TOK,
+                            .ids = w->ids,
+                            .n_seq = 2,
+                            .at = w->at,
+                            .n_out = w->n_out,
+                            .out_rows = w->out_rows};
     int32_t ids[N_TOK], out_rows[N_TOK];
     int at[3] = {w->n_shared, LEN_A, N_TOK - w->n_shared};
     if (w->n_shared) {
@@ -251,7 +256,10 @@ static double library_loss(world *w, float *grads) {
                (size_t)(LEN_B - w->n_shared) * sizeof *ids);
         for (int i = 0; i < w->n_out; i++)
             out_rows[i] = w->out_rows[i] - (w->out_rows[i] < LEN_A ? 0 : w->n_shared);
-        batch = (kt__pass_batch){at[2], ids, 2, at, w->n_out, out_rows};
+        batch.n_tok = at[2];
+        batch.ids = ids;
+        batch.at = at;
+        batch.out_rows = out_rows;
     }
     float *base = kt__aligned_alloc(64, (size_t)w->n_out * ld * sizeof *base);
     float *d_hidden = kt__aligned_alloc(64, (size_t)w->n_out * ld * sizeof *d_hidden);
@@ -398,6 +406,105 @@ static void test_gradients_with_any_memory(void **state) {
     free(first);
 }
 
+/* ---- sequences that grow ---- */
+
+typedef struct growth {
+    kt__pass *pass;
+    const kt__factors *factors;
+    const float *whole; /* hidden states of all rows, shared ones first */
+    const int32_t *ids;
+    int at[3], n_shared, n_vocab;
+    size_t ld;
+} growth;
+
+/* The next n[s] rows of both sequences, and the shared ones before them; wrong: other tokens. Their states are those of the whole. */
+static void grow(const growth *g, const int *n_old, const int *n, bool shared, bool wrong) {
+    int32_t ids[N_TOK], out_rows[N_TOK];
+    int from[N_TOK], n_tok = 0, n_seq = 0;
+    kt__grown grown[3];
+    if (shared) {
+        grown[n_seq++] = (kt__grown){.n_new = g->n_shared};
+        for (; n_tok < g->n_shared; n_tok++) from[n_tok] = n_tok;
+    }
+    for (int s = 0; s < 2; s++) {
+        if (!n[s]) continue;
+        grown[n_seq++] = (kt__grown){g->at[s], n_old[s], n[s], n_tok};
+        for (int i = 0; i < n[s]; i++) from[n_tok++] = g->at[s] + n_old[s] + i;
+    }
+    for (int i = 0; i < n_tok; i++) {
+        bool other = wrong && from[i] >= g->n_shared;
+        ids[i] = other ? (g->ids[from[i]] + 1) % g->n_vocab : g->ids[from[i]];
+        out_rows[i] = i;
+    }
+    const kt__pass_batch batch = {.n_tok = n_tok,
+                                  .ids = ids,
+                                  .n_seq = n_seq,
+                                  .n_out = n_tok,
+                                  .out_rows = out_rows,
+                                  .grown = grown,
+                                  .n_shared = g->n_shared};
+    const float *hidden = kt__pass_forward(g->pass, g->factors, &batch);
+    for (int i = 0; !wrong && i < n_tok; i++)
+        assert_memory_equal(hidden + (size_t)i * g->ld, g->whole + (size_t)from[i] * g->ld,
+                            g->ld * sizeof(float));
+}
+
+/* Computed in parts, each of which is guessed wrongly before, a sequence has the bytes that it has as a whole. n_tok: the most in a
+ * batch. */
+static void check_growth(const fixture_spec *s, int n_shared, int n_tok) {
+    world w;
+    kt_error err;
+    open_world(&w, s, KT__LEARN_ALL, 0);
+    memcpy(w.ids + LEN_A, w.ids, (size_t)n_shared * sizeof *w.ids);
+    memmove(w.ids + LEN_A, w.ids + LEN_A + n_shared, (size_t)(LEN_B - n_shared) * sizeof *w.ids);
+    growth g = {.factors = w.factors,
+                .ids = w.ids,
+                .at = {n_shared, LEN_A, N_TOK - n_shared},
+                .n_shared = n_shared,
+                .n_vocab = s->n_vocab,
+                .ld = kt__pad(s->d_model)};
+    int32_t all[N_TOK];
+    for (int i = 0; i < N_TOK; i++) all[i] = i;
+    const kt__pass_batch batch = {
+        .n_tok = g.at[2], .ids = w.ids, .n_seq = 2, .at = g.at, .n_out = g.at[2], .out_rows = all};
+    const float *hidden = kt__pass_forward(w.pass, w.factors, &batch);
+    size_t bytes = (size_t)g.at[2] * g.ld * sizeof(float);
+    float *whole = malloc(bytes);
+    memcpy(whole, hidden, bytes);
+    g.whole = whole;
+    const kt__pass_params params = {.n_tok_max = n_tok, .len_max = N_TOK, .rank_max = RANK};
+    assert_int_equal(kt__pass_create(w.net, w.pool, w.kernels, &params, &g.pass, &err), KT_OK);
+    assert_true(kt__pass_grown_max(g.pass) >= N_TOK);
+    int n_old[2] = {0}, step = 0;
+    while (n_old[0] + n_old[1] + n_shared < g.at[2]) {
+        int n[2];
+        for (int i = 0; i < 2; i++) {
+            int left = g.at[i + 1] - g.at[i] - n_old[i];
+            n[i] = (step * 5 + i * 3) % 8;
+            if (n[i] > left) n[i] = left;
+        }
+        if (n[0] + n[1]) grow(&g, n_old, n, step == 0 && n_shared, true);
+        if (n[0] + n[1]) grow(&g, n_old, n, false, false);
+        for (int i = 0; i < 2; i++) n_old[i] += n[i];
+        step++;
+    }
+    assert_true(step >= 5);
+    kt__pass_destroy(g.pass);
+    free(whole);
+    close_world(&w);
+}
+
+static void test_sequences_that_grow(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        check_growth(&specs[i], 0, N_TOK);
+        check_growth(&specs[i], 7, N_TOK);
+        check_growth(&specs[i], 14, N_TOK);
+    }
+    check_growth(&specs[2], 0,
+                 20); /* as many heads of keys as of queries, and few rows: they need more room */
+}
+
 /* What a training writes is the adapter that it computed with, and reads back. */
 static void test_factors_file(void **state) {
     (void)state;
@@ -484,6 +591,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_of_a_shared_beginning),
         cmocka_unit_test(test_gradients_have_one_answer),
         cmocka_unit_test(test_gradients_with_any_memory),
+        cmocka_unit_test(test_sequences_that_grow),
         cmocka_unit_test(test_factors_file),
         cmocka_unit_test(test_other_layers_are_refused),
     };

@@ -254,7 +254,7 @@ static void test_written_answers_are_greedy(void **state) {
     assert_int_equal(kt__learner_create(&w.on, w.samples, N_SAMPLE, &w.settings, &learner, &err),
                      KT_OK);
     for (size_t i = 0; i < N_SAMPLE; i++) list[i] = N_SAMPLE - 1 - i;
-    assert_int_equal(kt__learner_write(learner, f, list, N_SAMPLE, texts, &err), KT_OK);
+    assert_int_equal(kt__learner_write(learner, f, list, N_SAMPLE, NULL, NULL, texts, &err), KT_OK);
     int n_short = 0;
     for (size_t i = 0; i < N_SAMPLE; i++) {
         int32_t ids[LEN + KT__WRITTEN_MAX];

@@ -23,10 +23,12 @@ typedef struct attend_job {
     float *dq, *dk, *dv;
 } attend_job;
 
-/* A sequence's rows of one head: its own, and before them those that all sequences share. */
+/* A sequence's rows of one head: its own, and before them those that all sequences share. Queries are those of its rows
+ * from n_old on. */
 typedef struct head_at {
     int row0, len, n_shared, head, kv_head;
-    size_t ld_s; /* of scores, [len][n_shared + len] */
+    size_t ld_s; /* of scores, [len - n_old][n_shared + len] */
+    int n_old, q_row;
 } head_at;
 
 static int dim_max(const kt__attend *a) {
@@ -62,7 +64,11 @@ static size_t ld_of(int heads, int dim) {
 }
 
 static const float *head_rows(const float *all, size_t ld, const head_at *at, int head, int dim) {
-    return all + (size_t)at->row0 * ld + (size_t)(head * dim);
+    return all + (size_t)at->q_row * ld + (size_t)(head * dim);
+}
+
+static int n_query(const head_at *at) {
+    return at->len - at->n_old;
 }
 
 static void transpose_rows(const float *from, size_t ld, int n, int dim, float *to, size_t ld_to) {
@@ -86,8 +92,8 @@ static float query_scale(const kt__attend *a, int row) {
 static void gather_queries(const kt__attend *a, const head_at *at, head_room *room) {
     size_t ld = ld_of(a->n_head, a->head_dim_k), ld_q = kt__pad(a->head_dim_k);
     const float *q = head_rows(a->q, ld, at, at->head, a->head_dim_k);
-    for (int i = 0; i < at->len; i++) {
-        float scale = query_scale(a, at->row0 + i);
+    for (int i = 0; i < n_query(at); i++) {
+        float scale = query_scale(a, at->q_row + i);
         for (int d = 0; d < a->head_dim_k; d++)
             room->q[(size_t)i * ld_q + (size_t)d] = q[(size_t)i * ld + (size_t)d] * scale;
     }
@@ -121,9 +127,10 @@ typedef enum square_part {
     SQUARE_TURNED /* a[i][k] of column i, k >= i */
 } square_part;
 
-/* The product mm, some rows at a time, without steps and columns that the mask leaves out. */
+/* The product mm, some rows at a time, without steps and columns that the mask leaves out; before the first row's own step
+ * or column there are n_old more. */
 static void causal_product(const attend_job *job, const kt__outer_mm *mm, square_part part,
-                           int worker) {
+                           int n_old, int worker) {
     for (int i = 0; i < mm->n_row; i += CAUSAL_ROWS) {
         kt__outer_mm some = *mm;
         size_t skipped = part == SQUARE_TURNED ? (size_t)i : 0;
@@ -132,8 +139,8 @@ static void causal_product(const attend_job *job, const kt__outer_mm *mm, square
         some.a += (size_t)i * mm->a_row + skipped * mm->a_step;
         some.b += skipped * mm->ld_b;
         some.out += (size_t)i * mm->ld_out;
-        if (part == SQUARE_OUT) some.n_col = end;
-        if (part != SQUARE_OUT) some.n_step = part == SQUARE_ROWS ? end : mm->n_step - i;
+        if (part == SQUARE_OUT) some.n_col = n_old + end;
+        if (part != SQUARE_OUT) some.n_step = part == SQUARE_ROWS ? n_old + end : mm->n_step - i;
         kt__panels_outer(job->panels, &some, worker);
     }
 }
@@ -152,7 +159,7 @@ static void pair_product(const attend_job *job, const head_at *at, const float *
                        .a_step = 1,
                        .ld_b = at->ld_s,
                        .ld_out = at->ld_s,
-                       .n_row = at->len,
+                       .n_row = n_query(at),
                        .n_step = dim,
                        .n_col = at->n_shared,
                        .out = out};
@@ -160,7 +167,7 @@ static void pair_product(const attend_job *job, const head_at *at, const float *
     mm.b += at->n_shared;
     mm.out += at->n_shared;
     mm.n_col = at->len;
-    causal_product(job, &mm, SQUARE_OUT, worker);
+    causal_product(job, &mm, SQUARE_OUT, at->n_old, worker);
 }
 
 /* out[i] = sum_j square[i][j] rows[j] of a head's rows, [dim] each: of all, the shared ones first. */
@@ -173,7 +180,7 @@ static void row_product(const attend_job *job, const head_at *at, const float *s
                        .a_step = 1,
                        .ld_b = ld_rows,
                        .ld_out = ld_out,
-                       .n_row = at->len,
+                       .n_row = n_query(at),
                        .n_step = at->n_shared,
                        .n_col = dim,
                        .out = out};
@@ -182,7 +189,7 @@ static void row_product(const attend_job *job, const head_at *at, const float *s
     mm.b += (size_t)at->row0 * ld_rows;
     mm.n_step = at->len;
     mm.add = at->n_shared > 0;
-    causal_product(job, &mm, SQUARE_ROWS, worker);
+    causal_product(job, &mm, SQUARE_ROWS, at->n_old, worker);
 }
 
 /* out[j] (+)= sum_i square[i][j] rows[i]: of the sequence's own rows j, and to what is there of the shared ones. */
@@ -205,7 +212,7 @@ static void column_product(const attend_job *job, const head_at *at, const float
     mm.out += (size_t)at->row0 * ld_out;
     mm.n_row = at->len;
     mm.add = add;
-    causal_product(job, &mm, SQUARE_TURNED, worker);
+    causal_product(job, &mm, SQUARE_TURNED, 0, worker);
 }
 
 /* room->p: the head's probabilities, of its turned keys. raw: where scores are kept as they are
@@ -215,9 +222,9 @@ static void head_probabilities(const attend_job *job, const head_at *at, head_ro
     const kt__attend *a = job->a;
     gather_queries(a, at, room);
     pair_product(job, at, room->q, kt__pad(a->head_dim_k), a->head_dim_k, room->k, room->p, worker);
-    for (int i = 0; i < at->len; i++) {
+    for (int i = 0; i < n_query(at); i++) {
         float *row = room->p + (size_t)i * at->ld_s;
-        int pos = at->n_shared + i;
+        int pos = at->n_shared + at->n_old + i;
         if (raw) memcpy(raw + (size_t)i * at->ld_s, row, (size_t)(pos + 1) * sizeof *raw);
         softmax_row(a, pos, at->ld_s, row);
     }
@@ -229,14 +236,31 @@ static void turn_keys(const kt__attend *a, const head_at *at, head_room *room) {
 
 /* The shared rows are a sequence of their own, the first: nothing comes before them. */
 static int count_sequences(const kt__attend *a) {
-    return a->n_seq + (a->at[0] > 0);
+    return a->grown ? a->n_seq : a->n_seq + (a->at[0] > 0);
+}
+
+static head_at grown_at(const kt__attend *a, const kt__grown *g, int kv_head) {
+    int n_shared = g->row0 < a->n_shared ? 0 : a->n_shared, len = g->n_old + g->n_new;
+    return (head_at){.row0 = g->row0,
+                     .len = len,
+                     .n_shared = n_shared,
+                     .kv_head = kv_head,
+                     .ld_s = kt__pad(n_shared + len),
+                     .n_old = g->n_old,
+                     .q_row = g->q_row};
 }
 
 static head_at sequence_at(const kt__attend *a, int s, int kv_head) {
+    if (a->grown) return grown_at(a, &a->grown[s], kv_head);
     int n_shared = a->at[0], own = s - (n_shared > 0);
-    if (own < 0) return (head_at){0, n_shared, 0, 0, kv_head, kt__pad(n_shared)};
+    if (own < 0) return (head_at){.len = n_shared, .kv_head = kv_head, .ld_s = kt__pad(n_shared)};
     int len = a->at[own + 1] - a->at[own];
-    return (head_at){a->at[own], len, n_shared, 0, kv_head, kt__pad(n_shared + len)};
+    return (head_at){.row0 = a->at[own],
+                     .len = len,
+                     .n_shared = n_shared,
+                     .kv_head = kv_head,
+                     .ld_s = kt__pad(n_shared + len),
+                     .q_row = a->at[own]};
 }
 
 static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
@@ -252,7 +276,7 @@ static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
             at.head = at.kv_head * group + h;
             head_probabilities(job, &at, &room, NULL, worker);
             row_product(job, &at, room.p, a->v + (size_t)(at.kv_head * dv), ld_v, dv,
-                        job->out + (size_t)at.row0 * ld_out + (size_t)(at.head * dv), ld_out,
+                        job->out + (size_t)at.q_row * ld_out + (size_t)(at.head * dv), ld_out,
                         worker);
         }
     }

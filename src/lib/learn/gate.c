@@ -1,5 +1,6 @@
 #include "learn/learn.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static const kt__sample *choose_other(const kt__sample *samples, const size_t *l
     return NULL;
 }
 
-/* The question of one and the answer of another, in ids and mask of len_max. */
+/* The question of one and the answer of another, in ids and mask. */
 static kt__sample swapped_sample(const kt__sample *question, const kt__sample *answer, int32_t *ids,
                                  uint8_t *mask) {
     int n_question = first_masked(question), at = first_masked(answer), n = answer->n - at;
@@ -57,6 +58,49 @@ static kt__sample swapped_sample(const kt__sample *question, const kt__sample *a
                         .weight = 1.0f};
 }
 
+/* Questions with others' answers, in memory of their own. */
+typedef struct swapped {
+    kt__sample *samples;
+    size_t *of; /* whose question, in the list */
+    size_t n;
+    int32_t *ids;
+    uint8_t *mask;
+} swapped;
+
+static void free_swapped(swapped *s) {
+    kt__free(s->samples);
+    kt__free(s->of);
+    kt__free(s->ids);
+    kt__free(s->mask);
+}
+
+static kt_status make_swapped(const kt__sample *samples, const size_t *list, size_t n,
+                              uint64_t seed, int len_max, swapped *out, kt_error *err) {
+    size_t room = 1, at = 0;
+    int longest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const kt__sample *s = &samples[list[i]];
+        int first = first_masked(s);
+        room += (size_t)first;
+        if (s->n - first > longest) longest = s->n - first;
+    }
+    room += n * (size_t)longest;
+    *out = (swapped){kt__calloc(n + 1, sizeof *out->samples), kt__calloc(n + 1, sizeof *out->of), 0,
+                     kt__calloc(room, sizeof *out->ids), kt__calloc(room, 1)};
+    if (!out->samples || !out->of || !out->ids || !out->mask)
+        return kt__fail_nomem(err, "swapped answers", room * sizeof *out->ids);
+    for (size_t i = 0; i < n; i++) {
+        const kt__sample *own = &samples[list[i]], *other;
+        if (own->kind == KT__SAMPLE_DOWN) continue;
+        other = choose_other(samples, list, n, i, seed, len_max);
+        if (!other) continue;
+        out->of[out->n] = i;
+        out->samples[out->n] = swapped_sample(own, other, out->ids + at, out->mask + at);
+        at += (size_t)out->samples[out->n++].n;
+    }
+    return KT_OK;
+}
+
 /* Of n samples list[n] that shall be likely: gain[i] = loss of another's answer - loss of its own, and n_tok[i]
  * tokens of each, next to one another for *n_pair pairs; 0 where all answers are the same. seed: which
  * others. scores: of their own answers, as kt__learner_score. */
@@ -64,25 +108,25 @@ static kt_status measure_swapped(kt__learner *learner, const kt__factors *factor
                                  const kt__sample *samples, const size_t *list, size_t n,
                                  uint64_t seed, const kt__sample_score *scores, double *gain,
                                  double *n_tok, size_t *n_pair, kt_error *err) {
-    int len_max = kt__learner_len_max(learner);
-    int32_t *ids = kt__calloc((size_t)len_max, sizeof *ids);
-    uint8_t *mask = kt__calloc((size_t)len_max, 1);
-    kt_status status = KT_OK;
+    kt_status status;
+    swapped with;
+    kt__sample_score *other = kt__calloc(n + 1, sizeof *other);
     *n_pair = 0;
-    if (!ids || !mask) status = kt__fail_nomem(err, "a swapped answer", (size_t)len_max);
-    for (size_t i = 0; status == KT_OK && i < n; i++) {
-        const kt__sample *own = &samples[list[i]], *other;
-        kt__sample_score score;
-        if (own->kind == KT__SAMPLE_DOWN) continue;
-        other = choose_other(samples, list, n, i, seed, len_max);
-        if (!other) continue;
-        kt__sample with = swapped_sample(own, other, ids, mask);
-        status = kt__learner_score_others(learner, factors, &with, 1, &score, err);
-        gain[*n_pair] = score.loss / score.n_tok - scores[i].loss / scores[i].n_tok;
-        n_tok[(*n_pair)++] = 1.0;
+    KT__TRY(make_swapped(samples, list, n, seed, kt__learner_len_max(learner), &with, err));
+    if (!other) {
+        status = kt__fail_nomem(err, "scores", n * sizeof *other);
+        goto out;
     }
-    kt__free(ids);
-    kt__free(mask);
+    KT__TRY(kt__learner_score_others(learner, factors, with.samples, with.n, other, err));
+    for (size_t i = 0; i < with.n; i++) {
+        const kt__sample_score *own = &scores[with.of[i]];
+        gain[i] = other[i].loss / other[i].n_tok - own->loss / own->n_tok;
+        n_tok[i] = 1.0;
+    }
+    *n_pair = with.n;
+out:
+    free_swapped(&with);
+    kt__free(other);
     return status;
 }
 
@@ -287,6 +331,7 @@ typedef struct gate {
     const kt__split *split;
     const kt__learn_settings *settings;
     const kt__factors *prior, *candidate;
+    const kt__gate_known *known;      /* or NULL */
     kt__sample_score *before, *after; /* room for any list */
     double *gain, *n_tok;             /* of conversations */
     group_of *order;                  /* room to find them */
@@ -329,11 +374,18 @@ static size_t gather_groups(gate *g, const size_t *list, size_t n) {
     return n_group;
 }
 
+static kt_status score_held(gate *g) {
+    const kt__split *s = g->split;
+    if (!g->known || !g->known->held) return score_both(g, g->prior, s->held, s->n_held);
+    memcpy(g->after, g->known->held, s->n_held * sizeof *g->after);
+    return kt__learner_score(g->learner, g->prior, s->held, s->n_held, g->before, g->err);
+}
+
 static kt_status measure_held(gate *g, size_t *n_group) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
     size_t n_pair;
-    KT__STEP(score_both(g, g->prior, s->held, s->n_held));
+    KT__STEP(score_held(g));
     r->held = sum_up(g, s->n_held);
     for (size_t i = 0; i < s->n_held; i++) r->n_held_right += g->after[i].recalled;
     r->quality_delta = r->held.before - r->held.after;
@@ -403,21 +455,65 @@ static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, i
     return false;
 }
 
-/* Of the samples of[n_of], which the base answers without. */
-static kt_status count_leaks(gate *g, const size_t *of, size_t n_of, int *leaks) {
+/* Answers that are looked through as they are written. */
+typedef struct leak_count {
+    const gate *g;
+    const size_t *list;
+    int most; /* more need not be counted */
+    int n;
+} leak_count;
+
+/* All that follows its first predicted token is predicted, too. */
+static bool is_one_answer(const kt__sample *s) {
+    for (int t = first_masked(s); t < s->n; t++)
+        if (!s->mask[t]) return false;
+    return true;
+}
+
+/* The answer is the base's, to its end. */
+static bool is_as_before(const kt__sample *own, const kt__written *text) {
+    int at = first_masked(own), n = own->n - at;
+    return text->n >= n && !memcmp(own->ids + at, text->ids, (size_t)n * sizeof *own->ids);
+}
+
+static bool is_decided(void *user, size_t i, const kt__written *text) {
+    leak_count *c = user;
+    const kt__sample *own = &c->g->samples[c->list[i]];
+    if (c->n > c->most) return true;
+    if (is_leak(c->g, own, text->ids, text->n)) {
+        c->n++;
+        return true;
+    }
+    return is_one_answer(own) && is_as_before(own, text);
+}
+
+/* Those of[n_of] whose answers may differ from the base's; without writing that is known only of several answers. */
+static kt_status list_differing(gate *g, const size_t *of, size_t n_of, size_t *list, size_t *n) {
+    kt__sample_score score;
+    *n = 0;
+    for (size_t i = 0; i < n_of; i++) {
+        score.recalled = false;
+        if (!is_one_answer(&g->samples[of[i]]))
+            KT__STEP(kt__learner_score(g->learner, g->candidate, &of[i], 1, &score, g->err));
+        if (!score.recalled) list[(*n)++] = of[i];
+    }
+    return KT_OK;
+}
+
+/* Of the samples of[n_of], which the base answers without; beyond `most` not all are counted. */
+static kt_status count_leaks(gate *g, const size_t *of, size_t n_of, int most, int *leaks) {
     size_t *list = kt__calloc(n_of + 1, sizeof *list), n = 0;
     kt__written *texts = kt__calloc(n_of + 1, sizeof *texts);
-    kt_status status = KT_OK;
+    leak_count count = {.g = g, .list = list, .most = most};
+    kt_status status;
     if (!list || !texts) {
         status = kt__fail_nomem(g->err, "neighbours' answers", n_of * sizeof *texts);
         goto out;
     }
-    KT__TRY(kt__learner_score(g->learner, g->candidate, of, n_of, g->after, g->err));
-    for (size_t i = 0; i < n_of; i++) /* others answer word for word as the base */
-        if (!g->after[i].recalled) list[n++] = of[i];
-    KT__TRY(kt__learner_write(g->learner, g->candidate, list, n, texts, g->err));
-    for (size_t i = 0; i < n; i++)
-        *leaks += is_leak(g, &g->samples[list[i]], texts[i].ids, texts[i].n);
+    KT__TRY(list_differing(g, of, n_of, list, &n));
+    KT__TRY(
+        kt__learner_write(g->learner, g->candidate, list, n, is_decided, &count, texts, g->err));
+    *leaks = count.n;
 out:
     kt__free(list);
     kt__free(texts);
@@ -425,17 +521,12 @@ out:
 }
 
 kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
-                                 const kt__split *split, const kt__factors *candidate, int *leaks,
-                                 kt_error *err) {
+                                 const kt__split *split, const kt__factors *candidate, int most,
+                                 int *leaks, kt_error *err) {
     gate g = {
         .learner = learner, .samples = samples, .split = split, .candidate = candidate, .err = err};
     *leaks = 0;
-    g.after = kt__calloc(split->n_sibling + 1, sizeof *g.after);
-    if (!g.after)
-        return kt__fail_nomem(err, "the gate's scores", split->n_sibling * sizeof *g.after);
-    kt_status status = count_leaks(&g, split->sibling, split->n_sibling, leaks);
-    kt__free(g.after);
-    return status;
+    return count_leaks(&g, split->sibling, split->n_sibling, most, leaks);
 }
 
 static kt_status measure_leaks(gate *g) {
@@ -443,8 +534,12 @@ static kt_status measure_leaks(gate *g) {
     kt__learn_report *r = g->report;
     r->n_neighbour = (int)s->n_neighbour;
     r->n_sibling = (int)s->n_sibling;
-    KT__STEP(count_leaks(g, s->neighbour, s->n_neighbour, &r->leaks));
-    return count_leaks(g, s->sibling, s->n_sibling, &r->sibling_leaks);
+    KT__STEP(count_leaks(g, s->neighbour, s->n_neighbour, INT_MAX, &r->leaks));
+    if (g->known && g->known->sibling_leaks >= 0) {
+        r->sibling_leaks = g->known->sibling_leaks;
+        return KT_OK;
+    }
+    return count_leaks(g, s->sibling, s->n_sibling, INT_MAX, &r->sibling_leaks);
 }
 
 /* ---- the judgement ---- */
@@ -519,22 +614,23 @@ static void judge_candidate(const gate *g, size_t n_group) {
     r->publish = why[0] == '\0';
 }
 
-static kt_status measure_divergence(gate *g) {
+/* The base's states are computed once for all that is compared with them. */
+static kt_status measure_anchor(gate *g) {
+    const kt__split *s = g->split;
     double kl;
     int n_tok;
-    KT__STEP(kt__learner_diverge(g->learner, g->candidate, g->split->anchor, g->split->n_anchor,
-                                 &kl, &n_tok, g->err));
+    KT__STEP(kt__learner_diverge(g->learner, g->candidate, s->anchor, s->n_anchor, g->after, &kl,
+                                 &n_tok, g->err));
+    KT__STEP(kt__learner_score(g->learner, NULL, s->anchor, s->n_anchor, g->before, g->err));
+    g->report->anchor = sum_up(g, s->n_anchor);
     g->report->anchor_kl = n_tok ? kl / n_tok : 0.0;
     return KT_OK;
 }
 
 static kt_status measure_all(gate *g, size_t *room) {
-    const kt__split *s = g->split;
     size_t n_group = 0;
     KT__STEP(measure_held(g, &n_group));
-    KT__STEP(score_both(g, NULL, s->anchor, s->n_anchor));
-    g->report->anchor = sum_up(g, s->n_anchor);
-    KT__STEP(measure_divergence(g));
+    KT__STEP(measure_anchor(g));
     KT__STEP(measure_recall(g, room));
     KT__STEP(measure_leaks(g));
     judge_candidate(g, n_group);
@@ -543,8 +639,10 @@ static kt_status measure_all(gate *g, size_t *room) {
 
 kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,
                    const kt__learn_settings *settings, const kt__factors *prior,
-                   const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
-    gate g = {learner, samples, split, settings, prior, candidate, .report = report, .err = err};
+                   const kt__factors *candidate, const kt__gate_known *known,
+                   kt__learn_report *report, kt_error *err) {
+    gate g = {learner, samples,          split,     settings, prior, candidate,
+              known,   .report = report, .err = err};
     size_t n = split->n_train + split->n_held + split->n_anchor + split->n_neighbour +
                split->n_sibling + 1;
     size_t *room = kt__calloc(n, sizeof *room);

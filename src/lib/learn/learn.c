@@ -32,7 +32,7 @@ static kt_status divergence_at(const search *p, double share, double *out) {
     int n_tok;
     kt__factors_take_share(p->scaled, p->candidate, (float)share);
     kt_status status = kt__learner_diverge(p->learner, p->scaled, p->split->share,
-                                           p->split->n_share, &kl, &n_tok, p->err);
+                                           p->split->n_share, NULL, &kl, &n_tok, p->err);
     *out = n_tok ? kl / n_tok : 0.0;
     return status;
 }
@@ -57,55 +57,105 @@ static kt_status find_share(search *p, double most, double *share) {
     return status;
 }
 
-/* Held-out wordings that a share of the adapter answers word for word. */
-static kt_status count_right(const search *p, double share, kt__sample_score *scores,
-                             size_t *right) {
-    const kt__split *s = p->split;
-    *right = 0;
-    kt__factors_take_share(p->scaled, p->candidate, (float)share);
-    KT__STEP(kt__learner_score(p->learner, p->scaled, s->held, s->n_held, scores, p->err));
-    for (size_t i = 0; i < s->n_held; i++) *right += scores[i].recalled;
+/* Of the shares that are tried, the held-out wordings that they answer word for word. */
+enum { SHARES = 6 };
+
+typedef struct shares_tried {
+    kt__sample_score *scores[SHARES], *part; /* [n_held] */
+    size_t *list, *at;                       /* [n_held] of some wordings */
+    bool *hard;                              /* [n_held] not answered with a share that was tried */
+    size_t right[SHARES], most;
+} shares_tried;
+
+static kt_status take_tried(shares_tried *t, size_t n, kt_error *err) {
+    bool all = true;
+    for (size_t i = 0; i < SHARES; i++)
+        all = (t->scores[i] = kt__calloc(n + 1, sizeof *t->scores[i])) && all;
+    t->part = kt__calloc(n + 1, sizeof *t->part);
+    t->list = kt__calloc(n + 1, sizeof *t->list);
+    t->at = kt__calloc(n + 1, sizeof *t->at);
+    t->hard = kt__calloc(n + 1, sizeof *t->hard);
+    if (all && t->part && t->list && t->at && t->hard) return KT_OK;
+    return kt__fail_nomem(err, "scores", n * sizeof *t->part);
+}
+
+static void free_tried(shares_tried *t) {
+    for (size_t i = 0; i < SHARES; i++) kt__free(t->scores[i]);
+    kt__free(t->part);
+    kt__free(t->list);
+    kt__free(t->at);
+    kt__free(t->hard);
+}
+
+/* Scores the wordings that are hard, or those that are not; adds those that are right to right[i]. */
+static kt_status score_wordings(const search *p, shares_tried *t, size_t i, bool hard) {
+    size_t n = 0;
+    for (size_t k = 0; k < p->split->n_held; k++) {
+        if (t->hard[k] != hard) continue;
+        t->at[n] = k;
+        t->list[n++] = p->split->held[k];
+    }
+    KT__STEP(kt__learner_score(p->learner, p->scaled, t->list, n, t->part, p->err));
+    for (size_t k = 0; k < n; k++) {
+        t->scores[i][t->at[k]] = t->part[k];
+        t->right[i] += t->part[k].recalled;
+    }
     return KT_OK;
 }
 
-static kt_status siblings_allow(const search *p, double share, bool *allowed) {
-    const kt__learn_settings *s = p->settings;
-    int leaks;
+/* Hard wordings first: where the others cannot make up for them these are not asked, and right[i] stays below `most`. */
+static kt_status count_right(const search *p, shares_tried *t, size_t i, double share) {
+    size_t n = p->split->n_held, n_hard = 0;
     kt__factors_take_share(p->scaled, p->candidate, (float)share);
-    KT__STEP(kt__gate_sibling_leaks(p->learner, p->samples, p->split, p->scaled, &leaks, p->err));
-    *allowed = leaks <= s->sibling_part * (double)p->split->n_sibling;
+    for (size_t k = 0; k < n; k++) n_hard += t->hard[k];
+    KT__STEP(score_wordings(p, t, i, true));
+    if (t->right[i] + n - n_hard < t->most) return KT_OK;
+    KT__STEP(score_wordings(p, t, i, false));
+    for (size_t k = 0; k < n; k++) t->hard[k] |= !t->scores[i][k].recalled;
+    if (t->right[i] > t->most) t->most = t->right[i];
+    return KT_OK;
+}
+
+/* leaks: how many siblings leak where they are allowed, else -1. */
+static kt_status siblings_allow(const search *p, double share, int *leaks) {
+    double most = p->settings->sibling_part * (double)p->split->n_sibling;
+    kt__factors_take_share(p->scaled, p->candidate, (float)share);
+    KT__STEP(kt__gate_sibling_leaks(p->learner, p->samples, p->split, p->scaled, (int)most, leaks,
+                                    p->err));
+    if (*leaks > most) *leaks = -1;
     return KT_OK;
 }
 
 /* What is scoped changes nothing else, so that it may be more than was trained: of the shares at which most held-out
  * wordings are answered word for word the largest that other questions about the subjects allow, else the smallest. */
-static kt_status find_best_share(const search *p, double *share) {
-    static const double shares[] = {1.75, 1.5, 1.25, 1.0, 0.7, 0.5};
-    enum { N = sizeof shares / sizeof *shares };
-    size_t n = p->split->n_held, right[N], best[N], n_best = 0, most = 0;
-    kt_status status = KT_OK;
-    kt__sample_score *scores = kt__calloc(n + 1, sizeof *scores);
-    if (!scores) return kt__fail_nomem(p->err, "scores", n * sizeof *scores);
-    for (size_t i = 0; i < N; i++) {
-        KT__TRY(count_right(p, shares[i], scores, &right[i]));
-        if (right[i] > most) most = right[i];
-    }
-    for (size_t i = 0; i < N; i++)
-        if (right[i] == most) best[n_best++] = i;
+static kt_status find_best_share(const search *p, double *share, kt__gate_known *known) {
+    static const double shares[SHARES] = {1.75, 1.5, 1.25, 1.0, 0.7, 0.5};
+    static const size_t order[SHARES] = {2, 3, 1, 0, 4, 5}; /* the likeliest to be among the best */
+    size_t best[SHARES], n_best = 0;
+    shares_tried tried = {0};
+    kt_status status;
+    KT__TRY(take_tried(&tried, p->split->n_held, p->err));
+    for (size_t i = 0; i < SHARES; i++) KT__TRY(count_right(p, &tried, order[i], shares[order[i]]));
+    for (size_t i = 0; i < SHARES; i++)
+        if (tried.right[i] == tried.most) best[n_best++] = i;
     /* the smaller the share, the less leaks: all from `first` on are taken for allowed */
     size_t begin = 0, first = n_best - 1;
     while (begin < first) {
         size_t middle = (begin + first) / 2;
-        bool allowed;
-        KT__TRY(siblings_allow(p, shares[best[middle]], &allowed));
-        if (allowed)
-            first = middle;
-        else
+        int leaks;
+        KT__TRY(siblings_allow(p, shares[best[middle]], &leaks));
+        if (leaks < 0) {
             begin = middle + 1;
+            continue;
+        }
+        first = middle;
+        known->sibling_leaks = leaks;
     }
     *share = shares[best[first]];
+    known->held = tried.scores[best[first]];
+    tried.scores[best[first]] = NULL;
 out:
-    kt__free(scores);
+    free_tried(&tried);
     return status;
 }
 
@@ -113,7 +163,8 @@ out:
  * at by the gate: half of what the gate allows. */
 static kt_status shrink_adapter(kt__learner *learner, const kt__sample *samples,
                                 const kt__split *split, const kt__learn_settings *settings,
-                                kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+                                kt__factors *candidate, kt__learn_report *report,
+                                kt__gate_known *known, kt_error *err) {
     search p = {.learner = learner,
                 .samples = samples,
                 .split = split,
@@ -122,10 +173,11 @@ static kt_status shrink_adapter(kt__learner *learner, const kt__sample *samples,
                 .err = err};
     kt_status status;
     report->share = 1.0;
+    *known = (kt__gate_known){.sibling_leaks = -1};
     if (!settings->shrink || (settings->scoped ? split->n_held : split->n_share) == 0) return KT_OK;
     KT__TRY(kt__factors_copy(candidate, &p.scaled, err));
     if (settings->scoped)
-        KT__TRY(find_best_share(&p, &report->share));
+        KT__TRY(find_best_share(&p, &report->share, known));
     else
         KT__TRY(find_share(&p, part_of_allowed * settings->anchor_max, &report->share));
     kt__factors_take_share(p.scaled, candidate, (float)report->share);
@@ -177,14 +229,18 @@ static kt_status train_and_gate(kt__learner *learner, const kt__training *traini
     const kt__learn_from *from = training->from;
     const kt__factors *before = !from ? NULL : from->before ? from->before : from->prior;
     int64_t begin_us = kt__now_us();
-    KT__STEP(kt__train(learner, training, factors, report, err));
-    KT__STEP(shrink_adapter(learner, training->samples, split, training->settings, factors, report,
-                            err));
-    KT__STEP(kt__gate(learner, training->samples, split, training->settings, before, factors,
-                      report, err));
+    kt__gate_known known = {0};
+    kt_status status;
+    KT__TRY(kt__train(learner, training, factors, report, err));
+    KT__TRY(shrink_adapter(learner, training->samples, split, training->settings, factors, report,
+                           &known, err));
+    KT__TRY(kt__gate(learner, training->samples, split, training->settings, before, factors, &known,
+                     report, err));
     report->wall_ms = (kt__now_us() - begin_us) / 1000;
     report->cpu_ms = (kt__train_cpu_ns() - training->cpu_begin_ns) / 1000000;
-    return KT_OK;
+out:
+    kt__free(known.held);
+    return status;
 }
 
 kt_status kt__learn(const kt__learn_on *on, const kt__sample *samples, size_t n,
@@ -225,14 +281,17 @@ static kt_status judge_alone(const kt__learn_on *on, const kt__sample *samples, 
                              kt__learn_report *report, kt_error *err) {
     kt__learner *learner = NULL;
     kt__split split = {0};
+    kt__gate_known known = {.sibling_leaks = -1};
     kt_status status;
     *report = (kt__learn_report){.share = 1.0};
     KT__TRY(check_call(on, samples, n, settings, err));
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
-    if (scaled) KT__TRY(shrink_adapter(learner, samples, &split, settings, scaled, report, err));
-    status = kt__gate(learner, samples, &split, settings, prior, candidate, report, err);
+    if (scaled)
+        KT__TRY(shrink_adapter(learner, samples, &split, settings, scaled, report, &known, err));
+    status = kt__gate(learner, samples, &split, settings, prior, candidate, &known, report, err);
 out:
+    kt__free(known.held);
     kt__learner_destroy(learner);
     kt__split_free(&split);
     return status;

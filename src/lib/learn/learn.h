@@ -38,15 +38,21 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
 kt_status kt__gate_may_pass(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
                             bool *may, kt__learn_report *report, kt_error *err) KT_CHECKED;
 void kt__split_free(kt__split *split); /* also of a zeroed one */
-/* Measures prior (NULL: the base) and candidate; fills the report. */
+/* What was measured of the candidate already, when its share was chosen. */
+typedef struct kt__gate_known {
+    kt__sample_score *held; /* [n_held], or NULL */
+    int sibling_leaks;      /* or -1 */
+} kt__gate_known;
+/* Measures prior (NULL: the base) and candidate; fills the report. known: or NULL. */
 kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,
                    const kt__learn_settings *settings, const kt__factors *prior,
-                   const kt__factors *candidate, kt__learn_report *report,
-                   kt_error *err) KT_CHECKED;
-/* Siblings of the split whose answer under the candidate has something taught in it, and the base's does not. */
+                   const kt__factors *candidate, const kt__gate_known *known,
+                   kt__learn_report *report, kt_error *err) KT_CHECKED;
+/* Siblings of the split whose answer under the candidate has something taught in it, and the base's does not; where they
+ * are more than `most`, any number above it. */
 kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
-                                 const kt__split *split, const kt__factors *candidate, int *leaks,
-                                 kt_error *err) KT_CHECKED;
+                                 const kt__split *split, const kt__factors *candidate, int most,
+                                 int *leaks, kt_error *err) KT_CHECKED;
 /* What a correction taught: the longest run of its answer's tokens that are not in its question; the token that ends the
  * answer is no part of it. 0: there is none. */
 int kt__gate_taught_run(const kt__sample *sample, const int32_t **run);

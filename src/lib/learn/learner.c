@@ -20,6 +20,7 @@ struct kt__learner {
     int n_tok_max, len_max;
     size_t ld;    /* floats of a hidden state */
     float **base; /* [n_samples] hidden states of the base, or NULL */
+    bool others;  /* samples are not the ones it was made with */
     /* a batch */
     int32_t *ids, *out_rows;
     int *at;
@@ -147,7 +148,12 @@ static void add_sample(kt__learner *l, size_t index, float weight, bool kl) {
 }
 
 static const float *run_forward(kt__learner *l, const kt__factors *factors, kt__pass_batch *batch) {
-    *batch = (kt__pass_batch){l->n_tok, l->ids, l->n_seq, l->at, l->n_out, l->out_rows};
+    *batch = (kt__pass_batch){.n_tok = l->n_tok,
+                              .ids = l->ids,
+                              .n_seq = l->n_seq,
+                              .at = l->at,
+                              .n_out = l->n_out,
+                              .out_rows = l->out_rows};
     return kt__pass_forward(l->pass, factors, batch);
 }
 
@@ -159,26 +165,35 @@ static int count_alike(const kt__sample *s, const kt__sample *other, int most) {
     return n;
 }
 
-/* Begins a batch: how many of n samples fit into it, at least one. What they all begin with is computed once. They are
- * list[open[i]], or without open list[i]; rows_of: how many tokens are computed of one. */
-static size_t begin_fitting(kt__learner *l, const size_t *list, const size_t *open, size_t n,
-                            int (*rows_of)(const kt__sample *s)) {
-    const kt__sample *first = &l->samples[list[open ? open[0] : 0]];
-    int n_shared = count_alike(first, first, first->n), n_tok = rows_of(first);
+/* How many of the samples list[n] fit into `most` rows, at least one; *n_shared: what they all begin with is computed
+ * once. rows_of: how many tokens are computed of one. */
+static size_t count_fitting(const kt__learner *l, const size_t *list, size_t n, int most,
+                            int (*rows_of)(const kt__sample *s), int *n_shared) {
+    const kt__sample *first = &l->samples[list[0]];
+    int n_tok = rows_of(first);
     size_t end = 1;
+    *n_shared = count_alike(first, first, first->n);
     for (; end < n; end++) {
-        const kt__sample *s = &l->samples[list[open ? open[end] : end]];
-        int alike = count_alike(s, first, n_shared);
+        const kt__sample *s = &l->samples[list[end]];
+        int alike = count_alike(s, first, *n_shared);
         n_tok += rows_of(s);
-        if (n_tok - (int)end * alike > l->n_tok_max) break;
-        n_shared = alike;
+        if (n_tok - (int)end * alike > most) break;
+        *n_shared = alike;
     }
-    begin_batch(l, first, end > 1 ? n_shared : 0);
+    if (end == 1) *n_shared = 0;
     return end;
 }
 
 static int sample_rows(const kt__sample *s) {
     return s->n;
+}
+
+/* Begins a batch: how many of n samples fit into it. */
+static size_t begin_fitting(kt__learner *l, const size_t *list, size_t n) {
+    int n_shared;
+    size_t end = count_fitting(l, list, n, l->n_tok_max, sample_rows, &n_shared);
+    begin_batch(l, &l->samples[list[0]], n_shared);
+    return end;
 }
 
 static void keep_rows(kt__learner *l, const size_t *list, size_t n, const float *hidden,
@@ -202,7 +217,7 @@ kt_status kt__learner_keep_base(kt__learner *l, const size_t *list, size_t n, kt
     kt_status status = KT_OK;
     for (size_t i = 0, m; status == KT_OK && i < n; i += m) {
         kt__pass_batch batch;
-        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
+        m = begin_fitting(l, list + i, n - i);
         for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
         const float *hidden = run_forward(l, NULL, &batch);
         status = check_cancel(l, err);
@@ -225,13 +240,28 @@ static void add_scores(const kt__learner *l, const size_t *list, size_t n,
     }
 }
 
+/* The base's states of the batch's samples, where they are kept. */
+static bool copy_base(kt__learner *l, const size_t *list, size_t n) {
+    int row = 0;
+    for (size_t i = 0; i < n; i++) {
+        int count = kt__sample_n_masked(&l->samples[list[i]]);
+        if (l->others || !l->base[list[i]]) return false;
+        memcpy(l->base_rows + (size_t)row * l->ld, l->base[list[i]],
+               (size_t)count * l->ld * sizeof(float));
+        row += count;
+    }
+    return true;
+}
+
 kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const size_t *list,
                             size_t n, kt__sample_score *scores, kt_error *err) {
     for (size_t i = 0, m; i < n; i += m) {
         kt__pass_batch batch;
-        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
+        m = begin_fitting(l, list + i, n - i);
         for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
-        const float *hidden = run_forward(l, factors, &batch);
+        const float *hidden = !factors && copy_base(l, list + i, m)
+                                  ? l->base_rows
+                                  : run_forward(l, factors, &batch);
         kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
         kt_status status = check_cancel(l, err);
         if (status != KT_OK) return status;
@@ -240,28 +270,42 @@ kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const si
     return KT_OK;
 }
 
-/* Of samples whose base states are kept, as many as fit. */
+/* Of samples whose base states are kept, as many as fit; scores: theirs, or NULL. */
 static kt_status add_divergence(kt__learner *l, const kt__factors *factors, const size_t *list,
-                                size_t n, size_t *n_done, double *kl, kt_error *err) {
+                                size_t n, kt__sample_score *scores, size_t *n_done, double *kl,
+                                kt_error *err) {
     kt__pass_batch batch;
-    *n_done = begin_fitting(l, list, NULL, n, sample_rows);
+    *n_done = begin_fitting(l, list, n);
     for (size_t k = 0; k < *n_done; k++) add_sample(l, list[k], 0.0f, true);
     const float *hidden = run_forward(l, factors, &batch);
     kt__losses_run(l->losses, hidden, l->base_rows, l->n_out, l->n_kl, l->rows, NULL);
-    for (int r = 0; r < l->n_out; r++) *kl += (double)l->rows[r].loss;
+    for (int r = 0; r < l->n_out; r++) {
+        *kl += (double)l->rows[r].loss;
+        l->rows[r].kind = KT__LOSS_LIKE;
+    }
+    if (scores) {
+        kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
+        add_scores(l, list, *n_done, scores);
+    }
     return check_cancel(l, err);
 }
 
 kt_status kt__learner_diverge(kt__learner *l, const kt__factors *factors, const size_t *list,
-                              size_t n, double *kl, int *n_tok, kt_error *err) {
+                              size_t n, kt__sample_score *scores, double *kl, int *n_tok,
+                              kt_error *err) {
     *kl = 0.0;
     *n_tok = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!l->base[list[i]]) KT__STEP(kt__learner_keep_base(l, &list[i], 1, err));
-        *n_tok += kt__sample_n_masked(&l->samples[list[i]]);
+    for (size_t i = 0, m; i < n; i += m) {
+        for (m = 0; i + m < n && !l->base[list[i + m]]; m++) continue;
+        if (m)
+            KT__STEP(kt__learner_keep_base(l, list + i, m, err));
+        else
+            m = 1;
     }
+    for (size_t i = 0; i < n; i++) *n_tok += kt__sample_n_masked(&l->samples[list[i]]);
     for (size_t i = 0, m; factors && i < n; i += m)
-        KT__STEP(add_divergence(l, factors, list + i, n - i, &m, kl, err));
+        KT__STEP(
+            add_divergence(l, factors, list + i, n - i, scores ? scores + i : NULL, &m, kl, err));
     return KT_OK;
 }
 
@@ -273,11 +317,15 @@ kt_status kt__learner_score_others(kt__learner *l, const kt__factors *factors,
                                    const kt__sample *others, size_t n, kt__sample_score *scores,
                                    kt_error *err) {
     const kt__sample *own = l->samples;
-    kt_status status = KT_OK;
+    size_t *list = kt__calloc(n + 1, sizeof *list);
+    if (!list) return kt__fail_nomem(err, "a list of samples", n * sizeof *list);
+    for (size_t i = 0; i < n; i++) list[i] = i;
     l->samples = others;
-    for (size_t i = 0; status == KT_OK && i < n; i++)
-        status = kt__learner_score(l, factors, &i, 1, &scores[i], err);
+    l->others = true;
+    kt_status status = kt__learner_score(l, factors, list, n, scores, err);
     l->samples = own;
+    l->others = false;
+    kt__free(list);
     return status;
 }
 
@@ -287,7 +335,7 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
     *loss = 0.0;
     for (size_t i = 0, m; i < n; i += m) {
         kt__pass_batch batch;
-        m = begin_fitting(l, list + i, NULL, n - i, sample_rows);
+        m = begin_fitting(l, list + i, n - i);
         for (size_t k = i; k < i + m; k++)
             add_sample(l, list[k], weights[k], kt__sample_is_kept(&l->samples[list[k]]));
         const float *hidden = run_forward(l, factors, &batch);
@@ -303,10 +351,36 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
 
 /* ---- writing ----
  *
- * Without a store of keys and values every pass computes whole sequences; so all of an answer is
- * guessed at once, each pass replaces every guess by the likeliest token after those before it, and
- * what no longer changes is what would have been written token by token (Santilli et al. 2023,
- * parallel Jacobi decoding): at least one more token is right after each pass. */
+ * An answer is guessed; a pass looks at some of the guesses, and replaces each by the likeliest token after those before
+ * it. Up to the first wrong one, and with what replaces it, that is what would be written token by token (Leviathan et
+ * al. 2023). Keys and values of what is said are kept, so that a pass computes the rest alone. */
+
+enum {
+    LOOK_FIRST = 8, /* guesses that are looked at; after all were right twice as many */
+    PASS_ROWS = 96  /* that cost little more than the matrices' dequantising */
+};
+
+/* An answer that is written; text->n: tokens of it that are said. */
+typedef struct writing {
+    size_t index; /* among the list's samples */
+    int row0;     /* of its own rows among those kept */
+    int n_look;
+    bool done;
+} writing;
+
+typedef struct writer {
+    kt__learner *l;
+    const kt__factors *factors;
+    const size_t *list;
+    kt__written *out;
+    kt__writing_over *over;
+    void *over_user;
+    writing *open;
+    size_t n_open;
+    kt__grown *grown;
+    int n_shared;
+    bool shared_kept;
+} writer;
 
 static int question_length(const kt__sample *s) {
     int n = 1;
@@ -314,82 +388,149 @@ static int question_length(const kt__sample *s) {
     return n;
 }
 
+static int written_rows(const kt__sample *s) {
+    return question_length(s) + KT__WRITTEN_MAX - 1;
+}
+
 /* The first guess: what the sample answers. */
 static void guess_answer(const kt__learner *l, const kt__sample *s, kt__written *out) {
     int at = question_length(s);
+    out->n = 0;
     for (int i = 0; i < KT__WRITTEN_MAX; i++)
         out->ids[i] = at + i < s->n ? s->ids[at + i] : l->on.eot >= 0 ? l->on.eot : s->ids[0];
 }
 
-static void add_guess(kt__learner *l, const kt__sample *s, const kt__written *guess) {
-    int n = question_length(s) - l->n_shared, first = l->n_tok + n - 1;
-    memcpy(l->ids + l->n_tok, s->ids + l->n_shared, (size_t)n * sizeof *l->ids);
-    memcpy(l->ids + l->n_tok + n, guess->ids, (KT__WRITTEN_MAX - 1) * sizeof *l->ids);
-    for (int i = 0; i < KT__WRITTEN_MAX; i++) {
-        l->out_rows[l->n_out] = first + i;
-        l->rows[l->n_out++] = (kt__loss_row){.target = guess->ids[i], .kind = KT__LOSS_LIKE};
+/* Those of list[n] whose keys and values can be kept together; returns how many. */
+static size_t begin_writing(writer *w, const size_t *list, kt__written *out, size_t n) {
+    const kt__learner *l = w->l;
+    int row0;
+    w->list = list;
+    w->out = out;
+    w->n_open = count_fitting(l, list, n, kt__pass_grown_max(l->pass), written_rows, &w->n_shared);
+    w->shared_kept = w->n_shared == 0;
+    row0 = w->n_shared;
+    for (size_t i = 0; i < w->n_open; i++) {
+        const kt__sample *s = &l->samples[list[i]];
+        guess_answer(l, s, &out[i]);
+        w->open[i] = (writing){.index = i, .row0 = row0, .n_look = LOOK_FIRST};
+        row0 += written_rows(s) - w->n_shared;
     }
-    l->n_tok += n + KT__WRITTEN_MAX - 1;
-    l->at[++l->n_seq] = l->n_tok;
+    return w->n_open;
 }
 
-/* Takes the likeliest tokens; true where the answer is what they were guessed to be. */
-static bool take_guess(const kt__learner *l, const kt__loss_row *rows, kt__written *guess) {
-    bool same = true;
-    guess->n = KT__WRITTEN_MAX;
-    for (int i = 0; i < KT__WRITTEN_MAX; i++) {
-        if (i < guess->n) same &= rows[i].hit;
-        guess->ids[i] = rows[i].best;
-        if (rows[i].best == l->on.eot && guess->n == KT__WRITTEN_MAX) guess->n = i;
-        if (i == guess->n) same &= rows[i].hit;
+static void add_grown(writer *w, kt__grown g) {
+    kt__learner *l = w->l;
+    g.q_row = l->n_tok;
+    l->n_tok += g.n_new;
+    w->grown[l->n_seq++] = g;
+}
+
+/* What all begin with. */
+static void add_shared(writer *w) {
+    kt__learner *l = w->l;
+    l->n_tok = l->n_seq = l->n_out = l->n_kl = 0;
+    if (w->shared_kept) return;
+    memcpy(l->ids, l->samples[w->list[0]].ids, (size_t)w->n_shared * sizeof *l->ids);
+    add_grown(w, (kt__grown){.n_new = w->n_shared});
+    w->shared_kept = true;
+}
+
+/* The rows from the first one that is not kept to the one ahead of the last guess that is looked at; false: they do not fit. */
+static bool add_guesses(writer *w, writing *one, int least) {
+    kt__learner *l = w->l;
+    const kt__sample *s = &l->samples[w->list[one->index]];
+    const kt__written *text = &w->out[one->index];
+    int n_question = question_length(s) - w->n_shared, said = text->n;
+    int n_old = said ? n_question - 1 + said : 0;
+    if (one->n_look < least) one->n_look = least;
+    if (one->n_look > KT__WRITTEN_MAX - said) one->n_look = KT__WRITTEN_MAX - said;
+    int n_new = n_question - 1 + said + one->n_look - n_old;
+    if (l->n_tok + n_new > l->n_tok_max) return false;
+    for (int i = 0; i < n_new; i++) {
+        int at = n_old + i - n_question; /* in the answer */
+        l->ids[l->n_tok + i] = at < 0 ? s->ids[w->n_shared + n_old + i] : text->ids[at];
     }
-    return same;
+    for (int i = 0; i < one->n_look; i++) {
+        l->out_rows[l->n_out] = l->n_tok + n_new - one->n_look + i;
+        l->rows[l->n_out++] = (kt__loss_row){.target = text->ids[said + i], .kind = KT__LOSS_LIKE};
+    }
+    add_grown(w, (kt__grown){.row0 = one->row0, .n_old = n_old, .n_new = n_new});
+    return true;
 }
 
-static int guess_rows(const kt__sample *s) {
-    return question_length(s) + KT__WRITTEN_MAX - 1;
+/* Takes the likeliest tokens for the guesses. */
+static void take_guesses(const writer *w, writing *one, const kt__loss_row *rows) {
+    kt__written *text = &w->out[one->index];
+    int said = text->n;
+    bool right = true;
+    for (int i = 0; i < one->n_look; i++) {
+        text->ids[said + i] = rows[i].best;
+        if (!right) continue;
+        one->done = rows[i].best == w->l->on.eot;
+        if (one->done) return;
+        text->n++;
+        right = rows[i].hit;
+    }
+    one->done = text->n == KT__WRITTEN_MAX;
+    one->n_look = right ? 2 * one->n_look : 1;
 }
 
-/* One pass over as many of the samples open[0..n) as fit, whose guesses are out[open[i]]; *n_open of these *n_done
- * continue, and are the first of open. */
-static kt_status guess_again(kt__learner *l, const kt__factors *factors, const size_t *list,
-                             size_t *open, size_t n, kt__written *out, size_t *n_done,
-                             size_t *n_open, kt_error *err) {
-    kt__pass_batch batch;
-    *n_done = begin_fitting(l, list, open, n, guess_rows);
-    *n_open = 0;
-    for (size_t i = 0; i < *n_done; i++) add_guess(l, &l->samples[list[open[i]]], &out[open[i]]);
-    const float *hidden = run_forward(l, factors, &batch);
+/* One pass over as many of those that are open, from open[i] on, as fit; *i: the next. */
+static kt_status look_at_guesses(writer *w, size_t *i, kt_error *err) {
+    kt__learner *l = w->l;
+    size_t first = *i;
+    int least = PASS_ROWS / (int)w->n_open;
+    add_shared(w);
+    while (*i < w->n_open && add_guesses(w, &w->open[*i], least)) ++*i;
+    const kt__pass_batch batch = {.n_tok = l->n_tok,
+                                  .ids = l->ids,
+                                  .n_seq = l->n_seq,
+                                  .grown = w->grown,
+                                  .n_shared = w->n_shared,
+                                  .n_out = l->n_out,
+                                  .out_rows = l->out_rows};
+    const float *hidden = kt__pass_forward(l->pass, w->factors, &batch);
     kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
     KT__STEP(check_cancel(l, err));
-    for (size_t i = 0; i < *n_done; i++) {
-        size_t k = open[i];
-        if (!take_guess(l, l->rows + i * KT__WRITTEN_MAX, &out[k])) open[(*n_open)++] = k;
+    const kt__loss_row *rows = l->rows;
+    for (size_t k = first; k < *i; k++) {
+        int n = w->open[k].n_look;
+        take_guesses(w, &w->open[k], rows);
+        rows += n;
     }
     return KT_OK;
 }
 
+/* Those that are to be continued. */
+static void keep_open(writer *w, size_t first) {
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_open; i++) {
+        const writing *one = &w->open[i];
+        bool over = w->over && w->over(w->over_user, first + one->index, &w->out[one->index]);
+        if (!over && !one->done) w->open[n++] = *one;
+    }
+    w->n_open = n;
+}
+
+static kt_status write_fitting(writer *w, size_t first, kt_error *err) {
+    for (keep_open(w, first); w->n_open; keep_open(w, first))
+        for (size_t i = 0; i < w->n_open;) KT__STEP(look_at_guesses(w, &i, err));
+    return KT_OK;
+}
+
 kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, const size_t *list,
-                            size_t n, kt__written *out, kt_error *err) {
-    size_t *open = kt__calloc(n + 1, sizeof *open), n_open = n;
+                            size_t n, kt__writing_over *over, void *over_user, kt__written *out,
+                            kt_error *err) {
+    writer w = {.l = l, .factors = factors, .over = over, .over_user = over_user};
     kt_status status = KT_OK;
-    if (!open) return kt__fail_nomem(err, "answers", n * sizeof *open);
-    for (size_t i = 0; i < n; i++) {
-        guess_answer(l, &l->samples[list[i]], &out[i]);
-        open[i] = i;
+    w.open = kt__calloc(n + 1, sizeof *w.open);
+    w.grown = kt__calloc(n + 1, sizeof *w.grown);
+    if (!w.open || !w.grown) status = kt__fail_nomem(err, "answers", n * sizeof *w.open);
+    for (size_t i = 0, m; status == KT_OK && i < n; i += m) {
+        m = begin_writing(&w, list + i, out + i, n - i);
+        status = write_fitting(&w, i, err);
     }
-    for (int pass = 0; pass <= KT__WRITTEN_MAX && n_open > 0; pass++) {
-        size_t left = 0;
-        for (size_t i = 0, m; status == KT_OK && i < n_open; i += m) {
-            /* those that continue move to the front, after which nothing is read again */
-            size_t more = 0;
-            status = guess_again(l, factors, list, open + i, n_open - i, out, &m, &more, err);
-            memmove(open + left, open + i, more * sizeof *open);
-            left += more;
-        }
-        if (status != KT_OK) break;
-        n_open = left;
-    }
-    kt__free(open);
+    kt__free(w.open);
+    kt__free(w.grown);
     return status;
 }

@@ -62,13 +62,14 @@ static inline bool kt__sample_is_kept(const kt__sample *s) {
  * step. KT_E_NOMEM, KT_E_CANCELLED. */
 kt_status kt__learner_keep_base(kt__learner *learner, const size_t *list, size_t n,
                                 kt_error *err) KT_CHECKED;
-/* scores[n] of the samples list[n]; factors NULL: the base. KT_E_CANCELLED. */
+/* scores[n] of the samples list[n]; factors NULL: the base, from its states where they are kept. KT_E_CANCELLED. */
 kt_status kt__learner_score(kt__learner *learner, const kt__factors *factors, const size_t *list,
                             size_t n, kt__sample_score *scores, kt_error *err) KT_CHECKED;
 /* The sum of KL(base, factors) over the tokens of the samples list[n] of kind REPLAY or NEIGHBOUR, and how many these
- * are; factors NULL: 0. KT_E_NOMEM, KT_E_CANCELLED. */
+ * are; factors NULL: 0. scores: NULL, or theirs, as kt__learner_score. KT_E_NOMEM, KT_E_CANCELLED. */
 kt_status kt__learner_diverge(kt__learner *learner, const kt__factors *factors, const size_t *list,
-                              size_t n, double *kl, int *n_tok, kt_error *err) KT_CHECKED;
+                              size_t n, kt__sample_score *scores, double *kl, int *n_tok,
+                              kt_error *err) KT_CHECKED;
 /* The same of other samples than the learner's, of at most kt__learner_len_max tokens. */
 kt_status kt__learner_score_others(kt__learner *learner, const kt__factors *factors,
                                    const kt__sample *others, size_t n, kt__sample_score *scores,
@@ -86,9 +87,13 @@ typedef struct kt__written {
     int n;
     int32_t ids[KT__WRITTEN_MAX];
 } kt__written;
-/* out[n] of the samples list[n]. KT_E_CANCELLED. */
+/* Asked ahead of each pass, and of what is whole: whether the answer to list[i] needs no more than what is written of it so
+ * far. */
+typedef bool kt__writing_over(void *user, size_t i, const kt__written *so_far);
+/* out[n] of the samples list[n]; over: NULL, or what ends one early. KT_E_NOMEM, KT_E_CANCELLED. */
 kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, const size_t *list,
-                            size_t n, kt__written *out, kt_error *err) KT_CHECKED;
+                            size_t n, kt__writing_over *over, void *over_user, kt__written *out,
+                            kt_error *err) KT_CHECKED;
 /* Masked tokens of a sample. */
 int kt__sample_n_masked(const kt__sample *s);
 

@@ -59,6 +59,7 @@ typedef struct loss_job {
     float *logits;
     const float *base; /* of the job's first row of kind KL */
     int first_kl;
+    bool back; /* logits become their gradients */
 } loss_job;
 
 /* Logits as the model has them, in place. */
@@ -137,7 +138,7 @@ static void loss_row(const loss_job *job, int i, float *e, float *eb) {
     } else {
         row->loss = (float)(lse - (double)z[row->target]);
     }
-    logits_back(l, row, &s, e, z);
+    if (job->back) logits_back(l, row, &s, e, z);
 }
 
 static void loss_items(void *arg, int64_t begin, int64_t end, int worker) {
@@ -159,7 +160,7 @@ void kt__losses_run(kt__losses *l, const float *hidden, const float *base, int n
         if (first < m)
             kt__panels_forward(l->panels, &head, base + (size_t)(r0 + first - kl0) * ld, m - first,
                                l->net->head_bias, l->base);
-        loss_job job = {l, rows + r0, l->logits, l->base, first};
+        loss_job job = {l, rows + r0, l->logits, l->base, first, d_hidden != NULL};
         kt__pool_run(kt__panels_pool(l->panels), m, 1, loss_items, &job);
         if (d_hidden)
             kt__panels_backward(l->panels, &head, l->logits, m, false, d_hidden + (size_t)r0 * ld);

@@ -41,6 +41,9 @@ struct kt__pass {
     int n_kept; /* of the last layers; what the others made is computed again, into the same room */
     float *cs, *cs_local; /* [n_tok][n_rot] */
     float *q_scale;       /* [n_tok], or NULL */
+    /* of sequences that grow, in the room of the residual streams: [n_layer] of keys [n_grown][n_head_kv * head_dim_k] and values */
+    float *grown;
+    int n_grown;
     float *rows, *hidden; /* [n_tok][d] normed, before and after the final adapter */
     float *dx, *dh, *dt;  /* [n][d] */
     float *dq, *dk, *dv, *dmix, *dg, *du, *da;
@@ -144,18 +147,39 @@ static size_t count_bytes(kt__pass *p, int n_kept) {
     return count.used;
 }
 
+static size_t grown_row(const kt__hparams *hp) {
+    return kt__pad(k_width(hp)) + kt__pad(v_width(hp));
+}
+
+/* The residual streams, which lie first, side by side; more only where not even one sequence would fit into them. Returns
+ * how many bytes. */
+static size_t place_grown(kt__pass *p) {
+    const kt__hparams *hp = &p->net->hp;
+    size_t row = grown_row(hp) * (size_t)hp->n_layer;
+    size_t floats = (size_t)(hp->n_layer + 1) * (size_t)p->params.n_tok_max * kt__pad(hp->d_model);
+    size_t least = row * (size_t)p->params.len_max;
+    if (floats >= least) {
+        p->n_grown = (int)(floats / row);
+        return 0;
+    }
+    p->n_grown = p->params.len_max;
+    return least * sizeof(float);
+}
+
 /* As many layers are kept as fit. */
 static kt_status map_memory(kt__pass *p, kt_error *err) {
     const kt__pass_params *params = &p->params;
     uint64_t most = params->bytes_keep > params->bytes_max ? params->bytes_keep : params->bytes_max;
     int n_kept = p->net->hp.n_layer;
     while (n_kept > 0 && count_bytes(p, n_kept) > most) n_kept--;
-    p->memory_bytes = count_bytes(p, n_kept);
+    size_t bytes = count_bytes(p, n_kept), more = place_grown(p);
+    p->memory_bytes = bytes + more;
     p->memory = kt__pages_alloc(p->memory_bytes);
     if (!p->memory) return kt__fail_nomem(err, "a training's activations", p->memory_bytes);
     taker take = {.at = p->memory};
     take_layers(p, &take);
     take_scratch(p, &take);
+    p->grown = more ? (float *)(void *)((uint8_t *)p->memory + bytes) : p->x[0];
     return KT_OK;
 }
 
@@ -225,6 +249,10 @@ void kt__pass_destroy(kt__pass *p) {
 
 kt__panels *kt__pass_panels(kt__pass *p) {
     return p->panels;
+}
+
+int kt__pass_grown_max(const kt__pass *p) {
+    return p->n_grown;
 }
 
 /* ---- rows, over the threads ---- */
@@ -454,6 +482,13 @@ typedef struct way {
     float *grads; /* on the way back */
 } way;
 
+/* The residual stream ahead of a layer; of sequences that grow two take turns, and they have what only the way back
+ * needs. */
+static float *stream_at(const way *w, int layer) {
+    if (w->b->grown) return layer % 2 ? w->p->dh : w->p->dx;
+    return w->p->x[layer];
+}
+
 static const kt__weight *weight_of(const kt__layer *l, kt__lora_site site) {
     switch (site) {
     case KT__SITE_Q: return &l->wq;
@@ -486,12 +521,36 @@ static void back_site(const way *w, kt__lora_site site, const float *x, const fl
 
 /* ---- a layer forward ---- */
 
+/* Where a layer's keys and values of sequences that grow are kept. */
+static float *grown_keys(const way *w) {
+    const kt__pass *p = w->p;
+    return p->grown + (size_t)w->layer * (size_t)p->n_grown * grown_row(&p->net->hp);
+}
+
+static float *grown_values(const way *w) {
+    return grown_keys(w) + (size_t)w->p->n_grown * kt__pad(k_width(&w->p->net->hp));
+}
+
+static void keep_grown(const way *w) {
+    const layer_acts *acts = &w->p->acts[w->layer];
+    size_t ld_k = kt__pad(k_width(&w->p->net->hp)), ld_v = kt__pad(v_width(&w->p->net->hp));
+    for (int s = 0; s < w->b->n_seq; s++) {
+        const kt__grown *g = &w->b->grown[s];
+        size_t to = (size_t)(g->row0 + g->n_old), from = (size_t)g->q_row, n = (size_t)g->n_new;
+        memcpy(grown_keys(w) + to * ld_k, acts->k + from * ld_k, n * ld_k * sizeof(float));
+        memcpy(grown_values(w) + to * ld_v, acts->v + from * ld_v, n * ld_v * sizeof(float));
+    }
+}
+
 static kt__attend attend_of(const way *w) {
     const kt__pass *p = w->p;
     const kt__hparams *hp = &p->net->hp;
     const kt__layer *l = &p->net->layers[w->layer];
     const layer_acts *acts = &p->acts[w->layer];
+    bool grown = w->b->grown != NULL;
     return (kt__attend){.at = w->b->at,
+                        .grown = w->b->grown,
+                        .n_shared = w->b->n_shared,
                         .n_seq = w->b->n_seq,
                         .n_head = hp->n_head,
                         .n_head_kv = hp->n_head_kv,
@@ -502,8 +561,8 @@ static kt__attend attend_of(const way *w) {
                         .window = l->local ? hp->window : 0,
                         .softcap = hp->attn_softcap,
                         .q = acts->q,
-                        .k = acts->k,
-                        .v = acts->v,
+                        .k = grown ? grown_keys(w) : acts->k,
+                        .v = grown ? grown_values(w) : acts->v,
                         .scratch = p->attend_scratch,
                         .len_max = p->params.len_max};
 }
@@ -511,7 +570,7 @@ static kt__attend attend_of(const way *w) {
 /* acts' h1, and of what was made of it q and k. */
 static void norm_input(const way *w) {
     const kt__pass *p = w->p;
-    norm_rows(p, p->x[w->layer], p->net->layers[w->layer].t[KT__SLOT_ATTN_NORM].v, 1,
+    norm_rows(p, stream_at(w, w->layer), p->net->layers[w->layer].t[KT__SLOT_ATTN_NORM].v, 1,
               p->net->hp.d_model, w->b->n_tok, p->acts[w->layer].h1);
 }
 
@@ -536,6 +595,7 @@ static void attention_forward(const way *w) {
     forward_site(w, KT__SITE_K, acts->h1, l->bk, acts->k0);
     forward_site(w, KT__SITE_V, acts->h1, l->bv, acts->v);
     turn_heads(w);
+    if (w->b->grown) keep_grown(w);
     kt__attend attend = attend_of(w);
     kt__attend_forward(p->panels, &attend, acts->mix);
     forward_site(w, KT__SITE_ATTN_OUT, acts->mix, l->t[KT__SLOT_ATTN_OUT_BIAS].v, acts->o);
@@ -585,9 +645,9 @@ static void layer_forward(const way *w, float *x_out) {
     kt__pass *p = w->p;
     const kt__layer *l = &p->net->layers[w->layer];
     layer_acts *acts = &p->acts[w->layer];
-    const float *x = p->x[w->layer];
     attention_forward(w);
-    add_output(p, x, acts->o, l->t[KT__SLOT_ATTN_POST_NORM].v, w->b->n_tok, acts->x2);
+    add_output(p, stream_at(w, w->layer), acts->o, l->t[KT__SLOT_ATTN_POST_NORM].v, w->b->n_tok,
+               acts->x2);
     feed_forward(w, x_out || p->net->hp.features & KT__F_POST_NORM);
     if (x_out) add_output(p, acts->x2, acts->d, l->t[KT__SLOT_FFN_POST_NORM].v, w->b->n_tok, x_out);
 }
@@ -598,24 +658,37 @@ static bool is_cancelled(const kt__pass *p) {
     return p->params.go_on && !p->params.go_on(p->params.go_on_user);
 }
 
-static void embed_row(kt__pass *p, int32_t id, int64_t pos, int t) {
+static void embed_row(const way *w, int64_t pos, int t) {
+    kt__pass *p = w->p;
     const kt__hparams *hp = &p->net->hp;
     const kt__weight *e = &p->net->embed;
-    size_t ld_cs = kt__pad(hp->rope.n_rot + 1);
-    float *row = p->x[0] + (size_t)t * kt__pad(hp->d_model);
-    kt__dequantize_row(e->type, e->data + (size_t)id * e->row_bytes, e->n_col, row);
+    size_t ld_cs = kt__pad(hp->rope.n_rot + 1), id = (size_t)w->b->ids[t];
+    float *row = stream_at(w, 0) + (size_t)t * kt__pad(hp->d_model);
+    kt__dequantize_row(e->type, e->data + id * e->row_bytes, e->n_col, row);
     if (hp->embed_scale != 1.0f) p->kernels->scale(row, e->n_col, hp->embed_scale);
     kt__rope_fill(&p->rope, pos, p->cs + (size_t)t * ld_cs);
     kt__rope_fill(&p->rope_local, pos, p->cs_local + (size_t)t * ld_cs);
     if (hp->temperature > 0.0f) p->q_scale[t] = kt__rope_query_scale(hp, pos);
 }
 
-static void embed_batch(kt__pass *p, const kt__pass_batch *b) {
+static void embed_grown(const way *w) {
+    for (int s = 0; s < w->b->n_seq; s++) {
+        const kt__grown *g = &w->b->grown[s];
+        int first = (g->row0 < w->b->n_shared ? 0 : w->b->n_shared) + g->n_old;
+        for (int i = 0; i < g->n_new; i++) embed_row(w, first + i, g->q_row + i);
+    }
+}
+
+static void embed_batch(const way *w) {
+    const kt__pass_batch *b = w->b;
+    if (b->grown) {
+        embed_grown(w);
+        return;
+    }
     int n_shared = b->at[0];
-    for (int t = 0; t < n_shared; t++) embed_row(p, b->ids[t], t, t);
+    for (int t = 0; t < n_shared; t++) embed_row(w, t, t);
     for (int s = 0; s < b->n_seq; s++)
-        for (int t = b->at[s]; t < b->at[s + 1]; t++)
-            embed_row(p, b->ids[t], n_shared + t - b->at[s], t);
+        for (int t = b->at[s]; t < b->at[s + 1]; t++) embed_row(w, n_shared + t - b->at[s], t);
 }
 
 static site_of hidden_site(const kt__pass *p, const kt__factors *f) {
@@ -645,14 +718,14 @@ const float *kt__pass_forward(kt__pass *p, const kt__factors *factors, const kt_
     const kt__hparams *hp = &p->net->hp;
     size_t ld = kt__pad(hp->d_model);
     way w = {.p = p, .f = factors, .b = b};
-    embed_batch(p, b);
+    embed_batch(&w);
     for (w.layer = 0; w.layer < hp->n_layer; w.layer++) {
         if (is_cancelled(p)) return p->hidden;
-        layer_forward(&w, p->x[w.layer + 1]);
+        layer_forward(&w, stream_at(&w, w.layer + 1));
     }
+    const float *last = stream_at(&w, hp->n_layer);
     for (int i = 0; i < b->n_out; i++)
-        memcpy(p->row_tmp + (size_t)i * ld, p->x[hp->n_layer] + (size_t)b->out_rows[i] * ld,
-               ld * sizeof(float));
+        memcpy(p->row_tmp + (size_t)i * ld, last + (size_t)b->out_rows[i] * ld, ld * sizeof(float));
     norm_rows(p, p->row_tmp, p->net->out_norm, 1, hp->d_model, b->n_out, p->rows);
     adapt_hidden(p, factors, b->n_out);
     return p->hidden;

@@ -15,9 +15,18 @@
  * Scores, the soft-cap, the causal and the sliding window's mask, the softmax and their gradients; scores are
  * computed again on the way back. A sequence's work of one key head is one worker's. Threads: as panel.h. */
 
-/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]), and sees those before at[0] ahead of its own. */
+/* A sequence that grows: its keys and values begin at row0 of those that are kept, n_old of its rows are among them, and
+ * n_new follow, whose queries begin at row q_row. */
+typedef struct kt__grown {
+    int row0, n_old, n_new, q_row;
+} kt__grown;
+
+/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]), and sees those before at[0] ahead of its own. Or those
+ * that grow, which see the first n_shared rows of what is kept. */
 typedef struct kt__attend {
     const int *at;
+    const kt__grown *grown; /* [n_seq], in place of at: forward alone; or NULL */
+    int n_shared; /* with grown; the sequence whose row0 is before it is the shared one itself */
     int n_seq;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     float q_scale;
@@ -49,7 +58,10 @@ typedef struct kt__pass_params {
     void *go_on_user;
 } kt__pass_params;
 
-/* Sequences laid end to end. Rows before at[0] are what all begin with, from position 0 on: they are computed once. */
+/* Sequences laid end to end. Rows before at[0] are what all begin with, from position 0 on: they are computed once.
+ *
+ * Or the next rows of sequences that grow: keys and values of rows that were computed before are read from where they
+ * are kept, until a batch of another kind is computed. There is no way back from them. */
 typedef struct kt__pass_batch {
     int n_tok;
     const int32_t *ids;
@@ -57,6 +69,8 @@ typedef struct kt__pass_batch {
     const int *at; /* [n_seq + 1] first rows */
     int n_out;
     const int32_t *out_rows; /* [n_out] ascending: whose hidden states are wanted */
+    const kt__grown *grown;  /* [n_seq] in place of at, or NULL */
+    int n_shared;            /* with grown, as kt__attend has it */
 } kt__pass_batch;
 
 /* KT_E_UNSUPPORTED: a layer program that has no way back here; KT_E_NOMEM. */
@@ -75,6 +89,8 @@ const float *kt__pass_forward(kt__pass *pass, const kt__factors *factors,
  * [factors->n_value]. d_hidden: by the hidden states; is overwritten. */
 void kt__pass_backward(kt__pass *pass, const kt__factors *factors, const kt__pass_batch *batch,
                        float *d_hidden, float *grads);
+/* Rows of sequences that grow whose keys and values can be kept: at least len_max. */
+int kt__pass_grown_max(const kt__pass *pass);
 kt__panels *kt__pass_panels(kt__pass *pass);
 
 #endif
