@@ -406,6 +406,30 @@ static void test_gradients_with_any_memory(void **state) {
     free(first);
 }
 
+/* A token's products are the same bytes whether they are computed with few others or with many. */
+static void test_products_of_few_tokens(void **state) {
+    enum { MANY = 150, COLS = 32, ROWS = 64 };
+    static const int parts[] = {1, 32, 100, 17};
+    (void)state;
+    world w;
+    open_world(&w, &specs[0], KT__LEARN_ALL, UINT64_MAX);
+    const kt__factors *f = w.factors;
+    int row0;
+    const kt__factor *of = kt__factors_find(f, 1, KT__SITE_GATE, &row0);
+    const kt__merged m = {w.net->layers[1].gate, f->values + of->a, f->values + of->b, RANK,
+                          f->scale};
+    assert_true(m.w.n_col == COLS && m.w.n_row == ROWS);
+    static _Alignas(64) float x[MANY * COLS], want[MANY * ROWS], got[MANY * ROWS], bias[ROWS];
+    for (int i = 0; i < MANY * COLS; i++) x[i] = (float)((i * 37) % 101 - 50) / 64.0f;
+    for (int i = 0; i < ROWS; i++) bias[i] = (float)i / 8.0f;
+    kt__panels_forward(kt__pass_panels(w.pass), &m, x, MANY, bias, want);
+    for (size_t i = 0, t = 0; i < sizeof parts / sizeof *parts; t += (size_t)parts[i++])
+        kt__panels_forward(kt__pass_panels(w.pass), &m, x + t * COLS, parts[i], bias,
+                           got + t * ROWS);
+    assert_memory_equal(want, got, sizeof want);
+    close_world(&w);
+}
+
 /* ---- sequences that grow ---- */
 
 typedef struct growth {
@@ -591,6 +615,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_of_a_shared_beginning),
         cmocka_unit_test(test_gradients_have_one_answer),
         cmocka_unit_test(test_gradients_with_any_memory),
+        cmocka_unit_test(test_products_of_few_tokens),
         cmocka_unit_test(test_sequences_that_grow),
         cmocka_unit_test(test_factors_file),
         cmocka_unit_test(test_other_layers_are_refused),

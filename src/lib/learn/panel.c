@@ -14,7 +14,8 @@ enum {
     ITEM_TOK = 96,    /* whose activations stay in the second cache */
     ITEM_PANELS = 16, /* that one worker multiplies them with at a time */
     STRETCH_STEPS =
-        192, /* rows of b that a product takes at a time: a stretch has a multiple of it */
+        192,       /* rows of b that a product takes at a time: a stretch has a multiple of it */
+    FEW_TOK = 128, /* whose activations a stretch has room for: at most STRETCH_STEPS, in panels */
     STRETCH_FLOATS = 2 << 20 /* of a matrix dequantised at a time: they stay in the last cache */
 };
 
@@ -249,8 +250,79 @@ static int stretch_rows(const kt__panels *p, size_t n, int step) {
     return (int)(p->stretch_floats / n / (size_t)step) * step;
 }
 
+/* ---- forward of few tokens ----
+ *
+ * Their activations are turned in place of the matrix, whose rows go from one worker's cache into the products: lanes are
+ * tokens. The chains are the same. */
+
+typedef struct few_job {
+    stretch s;
+    const float *x, *bias;
+    int n_tok;
+    float *y;
+} few_job;
+
+/* Panels of tokens: [n_tok / PANEL][n_col][PANEL], zero after the last one. */
+static void turn_tokens(void *arg, int64_t begin, int64_t end, int worker) {
+    const few_job *job = arg;
+    int n_col = job->s.m->w.n_col;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int t0, n = next_item(i, PANEL, job->n_tok, &t0);
+        size_t floats = (size_t)n_col * PANEL;
+        float *to = job->s.p->stretch + (size_t)i * floats;
+        if (n < PANEL) memset(to, 0, floats * sizeof *to);
+        turn_panel(job->x + (size_t)t0 * kt__pad(n_col), kt__pad(n_col), n, n_col, to);
+    }
+}
+
+/* y of the rows[n_row] from r0 on, and of the tokens' panel from t0 on. */
+static void multiply_few(const few_job *job, const float *rows, int r0, int n_row, int t0,
+                         int worker) {
+    int n_col = job->s.m->w.n_col, n_tok = job->n_tok - t0 < PANEL ? job->n_tok - t0 : PANEL;
+    float tile[ITEM_ROWS * PANEL];
+    const kt__outer_mm mm = {.a = rows,
+                             .b = job->s.p->stretch + (size_t)t0 * (size_t)n_col,
+                             .a_row = kt__pad(n_col),
+                             .a_step = 1,
+                             .ld_b = PANEL,
+                             .ld_out = PANEL,
+                             .n_row = n_row,
+                             .n_step = n_col,
+                             .n_col = PANEL,
+                             .out = tile};
+    kt__panels_outer(job->s.p, &mm, worker);
+    for (int t = 0; t < n_tok; t++) {
+        float *y = job->y + (size_t)(t0 + t) * kt__pad(job->s.m->w.n_row) + r0;
+        for (int r = 0; r < n_row; r++)
+            y[r] = job->bias ? tile[r * PANEL + t] + job->bias[r0 + r] : tile[r * PANEL + t];
+    }
+}
+
+static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const few_job *job = arg;
+    const kt__panels_limits *l = &job->s.p->limits;
+    float *rows = job->s.p->rows + (size_t)worker * rows_floats(l);
+    for (int64_t i = begin; i < end; i++) {
+        int r0, n = next_item(i, ITEM_ROWS, job->s.n_row, &r0);
+        merge_rows(&job->s, r0, n, rows, rows + ITEM_ROWS * kt__pad(l->n_col_max), worker);
+        for (int t0 = 0; t0 < job->n_tok; t0 += PANEL) multiply_few(job, rows, r0, n, t0, worker);
+    }
+}
+
+static void forward_few(kt__panels *p, const kt__merged *m, const float *x, int n_tok,
+                        const float *bias, float *y) {
+    few_job job = {{p, m, 0, m->w.n_row}, x, bias, n_tok, y};
+    kt__pool_run(p->pool, items_of(n_tok, PANEL), 1, turn_tokens, &job);
+    kt__pool_run(p->pool, items_of(m->w.n_row, ITEM_ROWS), 1, few_items, &job);
+}
+
 void kt__panels_forward(kt__panels *p, const kt__merged *m, const float *x, int n_tok,
                         const float *bias, float *y) {
+    if (n_tok <= FEW_TOK) {
+        forward_few(p, m, x, n_tok, bias, y);
+        return;
+    }
     int most = stretch_rows(p, (size_t)m->w.n_col, PANEL);
     for (int r0 = 0; r0 < m->w.n_row; r0 += most) {
         stretch s = {p, m, r0, m->w.n_row - r0 < most ? m->w.n_row - r0 : most};
