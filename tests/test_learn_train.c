@@ -427,6 +427,30 @@ static void test_refusals(void **state) {
     close_world(&w);
 }
 
+/* What no rate is given for learns with 0.005, or where the widest matrix has more inputs with so much less (8,960:
+ * Qwen2.5-Coder-1.5B, whose loss rose from 2.5 to 29 in twelve steps of 0.005). */
+static void test_rate_follows_the_widest_matrix(void **state) {
+    (void)state;
+    world w;
+    kt__learn_report report;
+    kt__factor of[2] = {{.n_col = 576}, {.n_col = 1536}};
+    const kt__factors factors = {.of = of, .n = 2};
+    assert_true(kt__learn_rate(&factors) == 5e-3f);
+    of[0].n_col = 8960;
+    assert_true(fabsf(kt__learn_rate(&factors) - 8.57e-4f) < 1e-6f);
+    open_world(&w, 1, NULL);
+    make_samples(&w);
+    w.settings.n_step = 3;
+    w.settings.rate = 5e-3f;
+    kt__factors *given = learn(&w, NULL, &report);
+    w.settings.rate = 0.0f;
+    kt__factors *chosen = learn(&w, NULL, &report);
+    assert_memory_equal(given->values, chosen->values, given->n_value * sizeof *given->values);
+    kt__factors_free(given);
+    kt__factors_free(chosen);
+    close_world(&w);
+}
+
 static void test_updates_that_are_not_finite_are_dropped(void **state) {
     (void)state;
     kt__adam adam;
@@ -805,6 +829,7 @@ int main(void) {
         cmocka_unit_test(test_siblings_bound_the_share),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_rate_follows_the_widest_matrix),
         cmocka_unit_test(test_updates_that_are_not_finite_are_dropped),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_conversations_are_not_divided),

@@ -256,10 +256,12 @@ kt_status kt__learn(const kt__learn_on *on, const kt__sample *samples, size_t n,
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(first_factors(on, settings, from, &factors, err));
     KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    kt__learn_settings used = *settings;
+    if (used.rate == 0.0f) used.rate = kt__learn_rate(factors);
     kt__training training = {.samples = samples,
                              .list = split.train,
                              .n = split.n_train,
-                             .settings = settings,
+                             .settings = &used,
                              .from = from,
                              .cpu_begin_ns = kt__train_cpu_ns()};
     KT__TRY(train_and_gate(learner, &training, &split, factors, report, err));

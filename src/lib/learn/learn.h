@@ -77,6 +77,8 @@ typedef struct kt__training {
 /* Trains factors from their values on; fills the report's steps, tokens, loss, stopped. */
 kt_status kt__train(kt__learner *learner, const kt__training *training, kt__factors *factors,
                     kt__learn_report *report, kt_error *err) KT_CHECKED;
+/* Adam's rate where the settings give none: less where matrices are wide. */
+float kt__learn_rate(const kt__factors *factors);
 /* Processor time of the process: next to an engine that answers, its time, too. */
 int64_t kt__train_cpu_ns(void);
 

@@ -11,7 +11,6 @@ void kt__learn_defaults(kt__learn_settings *s) {
         .rank = 8,
         .alpha = 16.0f,
         .n_step = 150,
-        .rate = 5e-3f,
         .batch = 12,
         .batch_replay = 5,
         .batch_neighbour = 6,

@@ -53,7 +53,7 @@ typedef struct kt__learn_settings {
     int rank;
     float alpha; /* the adapter adds alpha / rank times B A x */
     int n_step;
-    float rate;                               /* Adam's, at the highest; it falls to 0 in the end */
+    float rate; /* Adam's, at the highest; it falls to 0 in the end. 0: kt__learn_rate */
     int batch, batch_replay, batch_neighbour; /* samples a step */
     /* Of KL, compared with the rest: of replay (0: no replay, neither of the two), and of neighbours. */
     float replay_weight, neighbour_weight;

@@ -75,7 +75,8 @@ static const kt__opt training_table[] = {
      .min = 0,
      .max = 1,
      .arg = "R",
-     .help = "how far one goes, at most"},
+     .help =
+         "how far one goes, at most (default: 0.005, less of matrices with more than 1536 inputs)"},
     {.name = "alpha",
      .kind = KT__OPT_FLOAT,
      .at = AT(alpha),
@@ -167,7 +168,6 @@ static learn_opts default_opts(void) {
                         .batch = s.batch,
                         .batch_replay = s.batch_replay,
                         .batch_neighbour = s.batch_neighbour,
-                        .rate = s.rate,
                         .alpha = s.alpha,
                         .replay_weight = s.replay_weight,
                         .neighbour_weight = s.neighbour_weight,
