@@ -93,8 +93,7 @@ static void teach(kt_bank *b, uint64_t id, const char *question, const char *ans
 /* The only entry that opens; 0: none does; UINT64_MAX: several. */
 static uint64_t opens(kt_bank *b, const char *text) {
     kt__bank_hit hits[4];
-    size_t n = kt__bank_find(b, text, strlen(text), hits, 4);
-    while (n && hits[n - 1].fit == KT__FIT_OTHER) n--;
+    size_t n = kt__bank_open_in(b, text, strlen(text), hits, 4);
     return n == 0 ? 0 : n == 1 ? hits[0].id : UINT64_MAX;
 }
 

@@ -326,6 +326,12 @@ size_t kt__bank_find(kt_bank *b, const char *text, size_t len, kt__bank_hit *hit
     return n;
 }
 
+size_t kt__bank_open_in(kt_bank *b, const char *text, size_t len, kt__bank_hit *hits, size_t cap) {
+    size_t n = kt__bank_find(b, text, len, hits, cap);
+    while (n > 0 && hits[n - 1].fit == KT__FIT_OTHER) n--; /* they come last */
+    return n;
+}
+
 kt__bank_fit kt__bank_fit_of(kt_bank *b, uint64_t id, const char *text, size_t len) {
     kt__arena arena;
     size_t n = 0;

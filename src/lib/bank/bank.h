@@ -48,6 +48,9 @@ kt_status kt__bank_add(kt_bank *bank, const kt__bank_entry *entry, kt_error *err
 /* Entries whose subject is in text[len], to hits[cap]: those that open first, then those of the longest subjects,
  * of these the newest. Without memory: none. */
 size_t kt__bank_find(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits, size_t cap);
+/* Those of them that open. */
+size_t kt__bank_open_in(kt_bank *bank, const char *text, size_t len, kt__bank_hit *hits,
+                        size_t cap);
 /* The same of one entry, whose subject another text named. */
 kt__bank_fit kt__bank_fit_of(kt_bank *bank, uint64_t id, const char *text, size_t len);
 /* The entry whose question has the words of text[len], whatever the case and punctuation; false: none. */
@@ -60,8 +63,8 @@ bool kt__bank_write_note(kt_bank *bank, uint64_t id, kt__buf *out);
 /* Its question alone (nothing where it is not known), and its answer. */
 bool kt__bank_write_question(kt_bank *bank, uint64_t id, kt__buf *out);
 bool kt__bank_write_answer(kt_bank *bank, uint64_t id, kt__buf *out);
-/* Where text[len] asks what was learned ("What have you learned?", in some wordings, English and Indonesian): appends the
- * answer, how many corrections count and the newest of them; returns how many are in it, their ids in ids[cap].
+/* Where text[len] asks what was learned ("What have you learned?", in some wordings, English and Indonesian): appends
+ * the answer, how many corrections count and the newest of them; returns how many are in it, their ids in ids[cap].
  * 0: it does not ask, or there are none. */
 size_t kt__bank_summarise(kt_bank *bank, const char *text, size_t len, kt__buf *out, uint64_t *ids,
                           size_t cap);

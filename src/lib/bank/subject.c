@@ -214,7 +214,8 @@ static bool in_subject(const kt_bank *b, const uint32_t *subject, size_t n, uint
     return false;
 }
 
-/* Words of the entry's text that are no words of its subject: one of words[n] is akin to one of them; says: there are any. */
+/* Words of the entry's text that are no words of its subject: one of words[n] is akin to one of them; says: there are
+ * any. */
 static bool has_akin(const kt_bank *b, const kt__bank_item *item, const uint32_t *subject,
                      size_t n_subject, const kt__word *words, size_t n, bool *says) {
     kt__arena arena;

@@ -127,8 +127,8 @@ typedef enum square_part {
     SQUARE_TURNED /* a[i][k] of column i, k >= i */
 } square_part;
 
-/* The product mm, some rows at a time, without steps and columns that the mask leaves out; before the first row's own step
- * or column there are n_old more. */
+/* The product mm, some rows at a time, without steps and columns that the mask leaves out; before the first row's own
+ * step or column there are n_old more. */
 static void causal_product(const attend_job *job, const kt__outer_mm *mm, square_part part,
                            int n_old, int worker) {
     for (int i = 0; i < mm->n_row; i += CAUSAL_ROWS) {

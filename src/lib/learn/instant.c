@@ -297,8 +297,8 @@ static double square_of(const kt__instant *t, const float *g) {
 }
 
 /* Down the gradient, whose length is `from`, made `to` long: of all values that lower the loss to first order as
- * much, those nearest to what they were, where each counts by what it mattered so far (Kirkpatrick et al. 2017, with each
- * feedback as a task). */
+ * much, those nearest to what they were, where each counts by what it mattered so far (Kirkpatrick et al. 2017, with
+ * each feedback as a task). */
 static void move_values(const kt__instant *t, const float *g, double from, double to, float *f,
                         float *values) {
     float unit = (float)(1.0 / from), far = (float)to;

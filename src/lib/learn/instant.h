@@ -1,9 +1,9 @@
 /* The instant loop: one step of an adapter of rank 1 or 2 on the final hidden state, at a feedback.
  *
- * Owns: the adapter's values, how much each mattered to earlier feedback (its Fisher information), and the step. The hidden
- * states of the right answer are given, as keys, so that nothing is computed of the model but the logits of some
- * tokens: those of the right answer, of the answer that the model gave instead, and a few others. The softmax is over these
- * alone: what else the model might have said is not pushed down. Knows no files, no users.
+ * Owns: the adapter's values, how much each mattered to earlier feedback (its Fisher information), and the step. The
+ * hidden states of the right answer are given, as keys, so that nothing is computed of the model but the logits of
+ * some tokens: those of the right answer, of the answer that the model gave instead, and a few others. The softmax is
+ * over these alone: what else the model might have said is not pushed down. Knows no files, no users.
  *
  * A step is a pure function of the values before it and of the lesson, in an order of sums that no tier changes
  * (docs/NUMERICS.md), so that a version's adapter is the same whether it was made step by step or again from the
@@ -33,7 +33,8 @@ typedef struct kt__instant_lesson {
     size_t n_said;
 } kt__instant_lesson;
 
-/* It adds nothing yet. KT_E_UNSUPPORTED: an architecture that cannot be trained, or whose last norm subtracts a mean. */
+/* It adds nothing yet. KT_E_UNSUPPORTED: an architecture that cannot be trained, or whose last norm subtracts a
+ * mean. */
 kt_status kt__instant_open(const kt__net *net, const kt__kernels *kernels,
                            const kt__instant_params *params, kt__instant **out,
                            kt_error *err) KT_CHECKED;

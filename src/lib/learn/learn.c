@@ -103,7 +103,8 @@ static kt_status score_wordings(const search *p, shares_tried *t, size_t i, bool
     return KT_OK;
 }
 
-/* Hard wordings first: where the others cannot make up for them these are not asked, and right[i] stays below `most`. */
+/* Hard wordings first: where the others cannot make up for them these are not asked, and right[i] stays below
+ * `most`. */
 static kt_status count_right(const search *p, shares_tried *t, size_t i, double share) {
     size_t n = p->split->n_held, n_hard = 0;
     kt__factors_take_share(p->scaled, p->candidate, (float)share);
@@ -159,8 +160,8 @@ out:
     return status;
 }
 
-/* Scales the candidate by report->share. Of one that is used everywhere: 0 < share <= 1, measured on replay that is neither trained nor looked
- * at by the gate: half of what the gate allows. */
+/* Scales the candidate by report->share. Of one that is used everywhere: 0 < share <= 1, measured on replay that is
+ * neither trained nor looked at by the gate: half of what the gate allows. */
 static kt_status shrink_adapter(kt__learner *learner, const kt__sample *samples,
                                 const kt__split *split, const kt__learn_settings *settings,
                                 kt__factors *candidate, kt__learn_report *report,

@@ -48,13 +48,13 @@ kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__sp
                    const kt__learn_settings *settings, const kt__factors *prior,
                    const kt__factors *candidate, const kt__gate_known *known,
                    kt__learn_report *report, kt_error *err) KT_CHECKED;
-/* Siblings of the split whose answer under the candidate has something taught in it, and the base's does not; where they
- * are more than `most`, any number above it. */
+/* Siblings of the split whose answer under the candidate has something taught in it, and the base's does not; where
+ * they are more than `most`, any number above it. */
 kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
                                  const kt__split *split, const kt__factors *candidate, int most,
                                  int *leaks, kt_error *err) KT_CHECKED;
-/* What a correction taught: the longest run of its answer's tokens that are not in its question; the token that ends the
- * answer is no part of it. 0: there is none. */
+/* What a correction taught: the longest run of its answer's tokens that are not in its question; the token that ends
+ * the answer is no part of it. 0: there is none. */
 int kt__gate_taught_run(const kt__sample *sample, const int32_t **run);
 bool kt__gate_has_run(const int32_t *ids, size_t n, const int32_t *run, size_t n_run);
 /* The 2.5% quantile of sum(gain) / sum(n_tok) over n conversations drawn with replacement. */

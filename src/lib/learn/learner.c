@@ -351,9 +351,9 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
 
 /* ---- writing ----
  *
- * An answer is guessed; a pass looks at some of the guesses, and replaces each by the likeliest token after those before
- * it. Up to the first wrong one, and with what replaces it, that is what would be written token by token (Leviathan et
- * al. 2023). Keys and values of what is said are kept, so that a pass computes the rest alone. */
+ * An answer is guessed; a pass looks at some of the guesses, and replaces each by the likeliest token after those
+ * before it. Up to the first wrong one, and with what replaces it, that is what would be written token by token
+ * (Leviathan et al. 2023). Keys and values of what is said are kept, so that a pass computes the rest alone. */
 
 enum {
     LOOK_FIRST = 8, /* guesses that are looked at; after all were right twice as many */
@@ -435,7 +435,8 @@ static void add_shared(writer *w) {
     w->shared_kept = true;
 }
 
-/* The rows from the first one that is not kept to the one ahead of the last guess that is looked at; false: they do not fit. */
+/* The rows from the first one that is not kept to the one ahead of the last guess that is looked at; false: they do
+ * not fit. */
 static bool add_guesses(writer *w, writing *one, int least) {
     kt__learner *l = w->l;
     const kt__sample *s = &l->samples[w->list[one->index]];

@@ -87,8 +87,8 @@ typedef struct kt__written {
     int n;
     int32_t ids[KT__WRITTEN_MAX];
 } kt__written;
-/* Asked ahead of each pass, and of what is whole: whether the answer to list[i] needs no more than what is written of it so
- * far. */
+/* Asked ahead of each pass, and of what is whole: whether the answer to list[i] needs no more than what is written of
+ * it so far. */
 typedef bool kt__writing_over(void *user, size_t i, const kt__written *so_far);
 /* out[n] of the samples list[n]; over: NULL, or what ends one early. KT_E_NOMEM, KT_E_CANCELLED. */
 kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, const size_t *list,

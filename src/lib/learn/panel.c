@@ -252,8 +252,8 @@ static int stretch_rows(const kt__panels *p, size_t n, int step) {
 
 /* ---- forward of few tokens ----
  *
- * Their activations are turned in place of the matrix, whose rows go from one worker's cache into the products: lanes are
- * tokens. The chains are the same. */
+ * Their activations are turned in place of the matrix, whose rows go from one worker's cache into the products: lanes
+ * are tokens. The chains are the same. */
 
 typedef struct few_job {
     stretch s;

@@ -41,7 +41,8 @@ struct kt__pass {
     int n_kept; /* of the last layers; what the others made is computed again, into the same room */
     float *cs, *cs_local; /* [n_tok][n_rot] */
     float *q_scale;       /* [n_tok], or NULL */
-    /* of sequences that grow, in the room of the residual streams: [n_layer] of keys [n_grown][n_head_kv * head_dim_k] and values */
+    /* of sequences that grow, in the room of the residual streams: of each layer keys, [n_grown] of k_width, and
+     * values */
     float *grown;
     int n_grown;
     float *rows, *hidden; /* [n_tok][d] normed, before and after the final adapter */
@@ -151,8 +152,8 @@ static size_t grown_row(const kt__hparams *hp) {
     return kt__pad(k_width(hp)) + kt__pad(v_width(hp));
 }
 
-/* The residual streams, which lie first, side by side; more only where not even one sequence would fit into them. Returns
- * how many bytes. */
+/* The residual streams, which lie first, side by side; more only where not even one sequence would fit into them.
+ * Returns how many bytes. */
 static size_t place_grown(kt__pass *p) {
     const kt__hparams *hp = &p->net->hp;
     size_t row = grown_row(hp) * (size_t)hp->n_layer;

@@ -1,9 +1,9 @@
 /* The forward pass with what is needed to go back through it, and the way back.
  *
  * Owns: the layer program of dense decoders in f32 as the forward pass has it, its attention, activations (the
- * residual stream of every layer; the rest too of as many layers as there is room for, else computed again), and the gradients of an
- * adapter's matrices. Weights stay as they are in the file. Knows no losses. Threads: as learn.h says. No allocation
- * after creation. */
+ * residual stream of every layer; the rest too of as many layers as there is room for, else computed again), and the
+ * gradients of an adapter's matrices. Weights stay as they are in the file. Knows no losses. Threads: as learn.h
+ * says. No allocation after creation. */
 #ifndef KT_LEARN_PASS_H
 #define KT_LEARN_PASS_H
 
@@ -15,14 +15,14 @@
  * Scores, the soft-cap, the causal and the sliding window's mask, the softmax and their gradients; scores are
  * computed again on the way back. A sequence's work of one key head is one worker's. Threads: as panel.h. */
 
-/* A sequence that grows: its keys and values begin at row0 of those that are kept, n_old of its rows are among them, and
- * n_new follow, whose queries begin at row q_row. */
+/* A sequence that grows: its keys and values begin at row0 of those that are kept, n_old of its rows are among them,
+ * and n_new follow, whose queries begin at row q_row. */
 typedef struct kt__grown {
     int row0, n_old, n_new, q_row;
 } kt__grown;
 
-/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]), and sees those before at[0] ahead of its own. Or those
- * that grow, which see the first n_shared rows of what is kept. */
+/* Sequences laid end to end: sequence s has rows [at[s], at[s + 1]), and sees those before at[0] ahead of its own. Or
+ * those that grow, which see the first n_shared rows of what is kept. */
 typedef struct kt__attend {
     const int *at;
     const kt__grown *grown; /* [n_seq], in place of at: forward alone; or NULL */

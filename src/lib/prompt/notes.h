@@ -32,8 +32,8 @@ kt_status kt__user_texts_of(kt__arena *arena, const kt_request_params *request,
 kt_status kt__user_texts_put(kt__arena *arena, const kt__user_text *texts,
                              const char *const *before, size_t n, kt_request_params *request,
                              kt_error *err) KT_CHECKED;
-/* Whether an entry of the bank opens for a conversation of these messages: one names its subject, and that or a later one
- * does not ask for another kind of thing than the entry answers. */
+/* Whether an entry of the bank opens for a conversation of these messages: one names its subject, and that or a later
+ * one does not ask for another kind of thing than the entry answers. */
 bool kt__user_texts_open(kt_bank *bank, kt__user_text *texts, size_t n);
 
 enum {

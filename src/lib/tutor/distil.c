@@ -166,8 +166,8 @@ static kt_status add_kept(distiller *d, const kt__ask *a) {
     return kt__lesson_add_tokens(d->lesson, a->ids, a->n, a->answer, a->n_answer, &like, d->err);
 }
 
-/* A small model takes a note for the answer to whatever is asked about its subject: what it wrote itself and asks for a thing of another
- * kind than the corrected question is no wording of that. */
+/* A small model takes a note for the answer to whatever is asked about its subject: what it wrote itself and asks for
+ * a thing of another kind than the corrected question is no wording of that. */
 static answer_kind sort_text(const distiller *d, size_t i, const kt__ask *a) {
     const taught_fact *f = &d->fact;
     answer_kind kind = judge_answer(d, a);

@@ -12,10 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Questions for the same thing and for other things, in two languages, of subjects that no model knows: with them a model
- * without any training for it says yes or no. It is raw text, since the same words within a chat template judge worse:
- * of 60 rewordings and 80 other questions of the development set Qwen2.5-Coder-1.5B ranks 99.0% of all pairs rightly so,
- * and 92.2% within its template. */
+/* Questions for the same thing and for other things, in two languages, of subjects that no model knows: with them a
+ * model without any training for it says yes or no. It is raw text, since the same words within a chat template judge
+ * worse: of 60 rewordings and 80 other questions of the development set Qwen2.5-Coder-1.5B ranks 99.0% of all pairs
+ * rightly so, and 92.2% within its template. */
 static const char before[] =
     "Do two questions ask for the same thing, so that one answer fits both?\n\n"
     "1. What colour is the boat? 2. Which colour does the boat have? yes\n"
@@ -140,8 +140,8 @@ static kt_status judge_opened(kt_engine *engine, const kt_request_params *r,
     kt__bank_hit hits[MOST_JUDGED];
     kt_request *reqs[MOST_JUDGED] = {NULL};
     kt_status status = KT_OK;
-    size_t n = kt__bank_find(r->corrections.bank, message->text, message->len, hits, MOST_JUDGED);
-    while (n > 0 && hits[n - 1].fit == KT__FIT_OTHER) n--; /* they come last */
+    size_t n = kt__bank_open_in(r->corrections.bank, message->text, message->len, hits,
+                                MOST_JUDGED);
     for (size_t i = 0; i < n; i++)
         KT__TRY(submit_entry(engine, r, hits[i].id, message, &reqs[i], err));
     for (size_t i = 0; i < n && !*id; i++) {
@@ -180,8 +180,8 @@ out:
 
 enum { MOST_TOKENS = 48, MOST_ANSWER = 1 << 14 };
 
-/* A note that no model knows; a question that it answers, in other words; and one about the same subject that it does not
- * answer. value: what only the note says. */
+/* A note that no model knows; a question that it answers, in other words; and one about the same subject that it does
+ * not answer. value: what only the note says. */
 typedef struct probe_note {
     const char *question, *answer, *value, *asked, *other;
 } probe_note;

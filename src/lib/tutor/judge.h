@@ -1,7 +1,7 @@
 /* Whether two questions ask for the same thing, as a model judges.
  *
- * Owns: the text with examples that the model continues, and what of its next token counts as yes. Waits for that token.
- * Any thread. */
+ * Owns: the text with examples that the model continues, and what of its next token counts as yes. Waits for that
+ * token. Any thread. */
 #ifndef KT_TUTOR_JUDGE_H
 #define KT_TUTOR_JUDGE_H
 

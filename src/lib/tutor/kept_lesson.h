@@ -1,8 +1,9 @@
 /* What a training was made from, kept while it runs, so that it is resumed when its process has ended.
  *
- * Owns: two files in a learner's folder: `training.lesson`, the samples that the model has written for it, bound to those
- * that feedback gave and to the settings; and `training.state`, of learn/resume.h. Both have what users wrote in them, and go
- * with the first of: the training's end, a feedback that is deleted, the namespace. One training at a time. */
+ * Owns: two files in a learner's folder: `training.lesson`, the samples that the model has written for it, bound to
+ * those that feedback gave and to the settings; and `training.state`, of learn/resume.h. Both have what users wrote
+ * in them, and go with the first of: the training's end, a feedback that is deleted, the namespace. One training at a
+ * time. */
 #ifndef KT_TUTOR_KEPT_LESSON_H
 #define KT_TUTOR_KEPT_LESSON_H
 

@@ -200,9 +200,8 @@ kt_status kt_learner_list(kt_learner *l, const kt_learner_query *query, kt_json_
     if (!w->sought.fits) KT__TRY(kt__fail_nomem(err, "what is sought", strlen(query->text)));
     KT__TRY(kt_learner_get(l, KT_VERSION_SERVED, &w->served, err));
     if (query->opens)
-        w->opened.n = kt__bank_find(w->served.bank, query->opens, strlen(query->opens),
-                                    w->opened.hits, KT__BANK_HITS);
-    while (w->opened.n > 0 && w->opened.hits[w->opened.n - 1].fit == KT__FIT_OTHER) w->opened.n--;
+        w->opened.n = kt__bank_open_in(w->served.bank, query->opens, strlen(query->opens),
+                                       w->opened.hits, KT__BANK_HITS);
     KT__TRY(list_ids(l, query, w, err));
 out:
     kt_learned_close(&w->served);

@@ -106,7 +106,8 @@ static bool go_on(void *user) {
     return give_way(user, BUSY_US);
 }
 
-/* Asked ahead of each request of its own: they are of the lowest priority, but what is computed together with others makes these wait. */
+/* Asked ahead of each request of its own: they are of the lowest priority, but what is computed together with others
+ * makes these wait. */
 static bool go_on_asking(void *user) {
     return give_way(user, ASKED_US);
 }
@@ -344,7 +345,8 @@ static void loosen_settings(training_run *r) {
     s->sibling_part = 0.05;
 }
 
-/* What an answer that stays begins with says whether what was taught comes into it; the rest would cost as much again. */
+/* What an answer that stays begins with says whether what was taught comes into it; the rest would cost as much
+ * again. */
 static void shorten_kept(kt__lesson *lesson) {
     for (size_t i = 0; i < lesson->n; i++) {
         kt__sample *s = &lesson->samples[i];

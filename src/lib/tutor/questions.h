@@ -17,8 +17,8 @@
 
 enum { KT__ANSWER_MAX = 160 /* tokens */ };
 
-/* out[*n_out], at most cap: the tokens that follow ids[n], to the end of turn, which is not among them; *ended: there was
- * one. KT_E_CANCELLED. */
+/* out[*n_out], at most cap: the tokens that follow ids[n], to the end of turn, which is not among them; *ended: there
+ * was one. KT_E_CANCELLED. */
 kt_status kt__asked_write(kt_engine *engine, const kt__lesson_own *own, const int32_t *ids,
                           size_t n, float temperature, uint64_t seed, int32_t *out, size_t cap,
                           size_t *n_out, bool *ended, kt_error *err) KT_CHECKED;
@@ -54,8 +54,8 @@ kt_status kt__wordings_add(kt__lesson *lesson, const kt_model *model, int n_trai
 
 /* A question in fewer words and another order.
  *
- * Owns: what stays of it: the words that say what it is about, together; of the others some, at random by a number. Of no
- * language, but of those that put blanks between words. Any thread. */
+ * Owns: what stays of it: the words that say what it is about, together; of the others some, at random by a number.
+ * Of no language, but of those that put blanks between words. Any thread. */
 
 /* To out[size]; the subject is question[at, at + len). false: it does not fit, or is as it was. */
 bool kt__rewrite_question(const char *question, size_t at, size_t len, uint64_t number, char *out,
@@ -69,8 +69,8 @@ enum { KT__PHRASE_BYTES = 96 };
 
 /* Where a word of text begins, whatever its case; NULL: nowhere as it is written there. */
 const char *kt__phrase_word(const char *text, const kt__word *word);
-/* The part of a question from the first to the last word that says what it is about and is in the answer, too: *begin and
- * *len in question. false: there is none, or it is longer than KT__PHRASE_BYTES. */
+/* The part of a question from the first to the last word that says what it is about and is in the answer, too: *begin
+ * and *len in question. false: there is none, or it is longer than KT__PHRASE_BYTES. */
 bool kt__phrase_find(kt__arena *arena, const char *question, const char *answer, size_t *begin,
                      size_t *len);
 
@@ -123,8 +123,8 @@ bool kt__own_replay_read(kt__lesson *lesson, const uint8_t *binding, const void 
  * trained to what the model answers with the note: the correction, where it gives that, else what it says without. So
  * the model itself separates other wordings from other questions about the same subject, in any language. */
 
-/* Of the lesson's corrections that answer a question in the template's own form, have a subject, and are given by the model
- * where they are in its prompt. At most 5/2 own->n questions are written for all of them together. */
+/* Of the lesson's corrections that answer a question in the template's own form, have a subject, and are given by the
+ * model where they are in its prompt. At most 5/2 own->n questions are written for all of them together. */
 kt_status kt__distil_add(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,
                          kt_error *err) KT_CHECKED;
 

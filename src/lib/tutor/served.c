@@ -18,7 +18,7 @@ enum { ARENA_BLOCK = 1 << 14, ARENA_MOST = 1 << 30 };
 
 static bool opens_text(kt_bank *bank, const char *text, size_t len) {
     kt__bank_hit hit;
-    return bank && kt__bank_find(bank, text, len, &hit, 1) > 0 && hit.fit != KT__FIT_OTHER;
+    return bank && kt__bank_open_in(bank, text, len, &hit, 1) > 0;
 }
 
 /* Without memory it does not open: the model answers alone. */

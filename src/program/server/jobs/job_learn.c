@@ -60,8 +60,8 @@ void kt__job_tell_recited(kt__job *job, const kt_request_report *report) {
     if (job->model.n_noted > before) tell_learned(job);
 }
 
-/* What becomes of corrections in this job's prompts. A model that judges does so of single questions whose answers are free: what is
- * recited has no form, and calls nothing. */
+/* What becomes of corrections in this job's prompts. A model that judges does so of single questions whose answers
+ * are free: what is recited has no form, and calls nothing. */
 static kt__notes_mode notes_mode(kt__job *job, bool *judges) {
     const kt__wire_request *w = job->request.wire;
     kt__notes_mode mode = kt__learner_table_notes(
