@@ -927,6 +927,7 @@ typedef struct kt_request_report {
     uint64_t learned[KT_NOTES_MAX];
     int32_t n_learned;
     int32_t n_dropped; /* tokens that a full context lost: kt_request_params.overflow.shift */
+    int32_t n_pressed; /* positions whose K/V were in fewer bits for kt_engine_params.kv_pressure, at most at once */
 } kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the

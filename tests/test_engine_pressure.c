@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "requests/runner.h"
 #include "requests_world.h"
 #include "support.h"
 
@@ -83,7 +84,7 @@ static void test_long_answers_get_4_bits(void **state) {
     static answer alone, out[LANES];
     kt_engine_stats stats;
     kt_engine_params ep = params_of(w, KT_KV_PRESSURE_ALL);
-    ep.kv_bytes = 144 * page_bytes(w);
+    ep.kv_bytes = 160 * page_bytes(w);
     w->n_predict = 900;
     answer_alone(w, 0, &alone);
     open_engine(w, &ep);
@@ -158,6 +159,168 @@ static void test_what_is_kept_is_found_by_those_who_take_it(void **state) {
     close_engine(w);
 }
 
+/* ---- prompts that are longer than the store in f16 ---- */
+
+enum { SMALL = 176, LONG_CTX = 16384 };
+
+static void open_small(world *w, kt_kv_pressure pressure) {
+    kt_engine_params ep = params_of(w, pressure);
+    ep.kv_bytes = SMALL * page_bytes(w);
+    ep.n_ctx = LONG_CTX;
+    ep.n_ubatch = 256;
+    open_engine(w, &ep);
+}
+
+static kt_request_params long_request(int32_t *ids, size_t n, uint32_t seed) {
+    kt_request_params r = kt_request_params_default();
+    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)lcg_below(&seed, 200);
+    r.prompt.ids = ids;
+    r.prompt.n_ids = n;
+    r.gen.n_predict = 1;
+    r.gen.ignore_eog = true;
+    r.gen.sampling.temperature = 0;
+    return r;
+}
+
+static void expect_refused(world *w, const kt_request_params *r, size_t n_ctx, const char *word) {
+    kt_error err;
+    kt_request *req;
+    assert_int_equal(kt_engine_submit(w->engine, r, &req, &err), KT_E_CONTEXT_FULL);
+    assert_int_equal(err.n_tokens, r->prompt.n_ids);
+    assert_int_equal(err.n_ctx, n_ctx);
+    if (!strstr(err.message, word)) fail_msg("%s", err.message);
+}
+
+/* The longest that fits where its older positions are in 8 and 4 bits is taken, and computed to its end, alone without
+ * anything being computed twice; one token more is refused, and what is more than f16 holds where that was asked for. */
+static void test_prompts_longer_than_the_store(void **state) {
+    world *w = *state;
+    static int32_t ids[LONG_CTX];
+    static answer out, again;
+    kt_error err;
+    kt_engine_stats stats;
+    open_small(w, KT_KV_PRESSURE_ALL);
+    size_t most = 16 * (size_t)kt__pages_most(w->engine, true, false),
+           f16 = 16 * (size_t)kt__pages_most(w->engine, false, false);
+    assert_true(most > 2 * f16 && most < LONG_CTX);
+    kt_request_params r = long_request(ids, most + 1, 1);
+    expect_refused(w, &r, most, "4 bits");
+    r.service.exact_kv = true;
+    r.prompt.n_ids = f16 + 1;
+    expect_refused(w, &r, f16, "exact_kv");
+    r.service.exact_kv = false;
+    MUST(kt_seq_open(w->engine, &r.seq, &err));
+    expect_refused(w, &r, f16, "sequence");
+    kt_seq_close(r.seq);
+    /* at the end, with other steps, and with what is kept of the one before */
+    for (int i = 0; i < 3; i++) {
+        r = long_request(ids, most - 7 * (size_t)i, i == 2 ? 1 : 1 + (uint32_t)i);
+        submit_request(w, &r, &out);
+        run_to_end(w, false);
+        expect_idle(w);
+        if (out.finish != KT_FINISH_LENGTH) fail_msg("%d: %s", i, out.error.message);
+        assert_int_equal(out.n_tokens, 1);
+        assert_int_equal(out.report.n_preempted, 0);
+        assert_in_range(out.report.n_pressed, f16, most);
+    }
+    /* what is written after it ends where the store does */
+    r.prompt.n_ids = most - 40;
+    r.gen.n_predict = 400;
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    assert_int_equal(out.finish, KT_FINISH_CONTEXT);
+    assert_in_range(out.n_tokens, 40, 42);
+    kt_engine_get_stats(w->engine, &stats);
+    assert_true(stats.n_pressed_blocks[KT_KV_Q4_0] > 100);
+    /* f16 is what it was */
+    r = long_request(ids, f16 - 32, 9);
+    r.service.exact_kv = true;
+    r.gen.n_predict = 8;
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    assert_int_equal(out.report.n_pressed, 0);
+    close_engine(w);
+    open_small(w, KT_KV_PRESSURE_OFF);
+    submit_request(w, &r, &again);
+    run_to_end(w, false);
+    assert_memory_equal(again.ids, out.ids, sizeof out.ids);
+    close_engine(w);
+    open_small(w, KT_KV_PRESSURE_CACHE);
+    r = long_request(ids, f16 + 1, 9);
+    expect_refused(w, &r, f16, "K/V budget");
+    close_engine(w);
+}
+
+/* Among others, some of which want f16, some of which are cancelled, with several answers, and twice: all end, and f16
+ * is f16. */
+static void test_long_prompts_among_others(void **state) {
+    world *w = *state;
+    static int32_t ids[3][LONG_CTX];
+    static answer alone[2], exact[2], longs[3][2], brief[4];
+    for (int i = 0; i < 2; i++) answer_alone(w, i, &alone[i]);
+    for (int round = 0; round < 3; round++) {
+        open_small(w, KT_KV_PRESSURE_ALL);
+        size_t f16 = 16 * (size_t)kt__pages_most(w->engine, false, false);
+        for (int i = 0; i < 3; i++) {
+            kt_request_params r = long_request(ids[i], f16 * 3 / 2 + 100 * (size_t)i,
+                                               i == 2 ? 4 : 3);
+            r.gen.n_predict = 20;
+            r.n_choices = i == 1 ? 2 : 1;
+            r.service.priority = i == round;
+            submit_choices(w, &r, longs[i], r.n_choices);
+            if (i == 2) continue;
+            step(w, 3 + 40 * round);
+            r = request_of(w, i);
+            r.service.exact_kv = true;
+            r.service.priority = round == 2;
+            submit_request(w, &r, &exact[i]);
+        }
+        for (int i = 0; i < 4; i++) submit(w, endless(i), &brief[i]);
+        step(w, 60);
+        if (round > 0) kt_request_cancel(longs[2][0].req);
+        run_to_end(w, false);
+        expect_idle(w);
+        for (int i = 0; i < 2; i++) {
+            expect_same(i, &alone[i], &exact[i]);
+            assert_int_equal(exact[i].report.n_pressed, 0);
+        }
+        for (int i = 0; i < 3; i++) {
+            if (round > 0 && i == 2) continue;
+            for (int k = 0; k < (i == 1 ? 2 : 1); k++) {
+                assert_int_equal(longs[i][k].finish, KT_FINISH_LENGTH);
+                assert_int_equal(longs[i][k].n_tokens, 20);
+                assert_true(longs[i][k].report.n_pressed > 0);
+            }
+        }
+        close_engine(w);
+    }
+}
+
+/* A context that was asked for is given where it fits in fewer bits alone. */
+static void test_a_context_that_fits_narrowed_is_planned(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_mem_plan plan;
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_ctx_params cp = kt_ctx_params_default();
+    kt_engine_params ep = {.n_ctx = 16384, .n_parallel = 2, .n_queue_max = 16, .n_seq_max = 1};
+    cp.mem_bytes = 96u << 20;
+    (void)w;
+    MUST(kt_ctx_open(&cp, &ctx, &err));
+    MUST(kt_model_open_demo(ctx, NULL, &model, &err));
+    assert_int_equal(kt_engine_plan(model, &ep, &plan, &err), KT_E_NOMEM);
+    ep.kv_pressure = KT_KV_PRESSURE_CACHE;
+    assert_int_equal(kt_engine_plan(model, &ep, &plan, &err), KT_E_NOMEM);
+    ep.kv_pressure = KT_KV_PRESSURE_ALL;
+    MUST(kt_engine_plan(model, &ep, &plan, &err));
+    assert_int_equal(plan.n_ctx, 16384);
+    assert_in_range(plan.kv_positions, 16384 / 4, 131071);
+    assert_true(plan.total_bytes <= plan.budget_bytes);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
 /* A sequence is the caller's: nothing of it is pressed, and it is saved as it is. */
 static void test_sequences_stay_as_they_are(void **state) {
     world *w = *state;
@@ -220,6 +383,9 @@ int main(void) {
         cmocka_unit_test(test_exact_requests_get_what_they_get_alone),
         cmocka_unit_test(test_long_answers_get_4_bits),
         cmocka_unit_test(test_what_is_kept_is_found_by_those_who_take_it),
+        cmocka_unit_test(test_prompts_longer_than_the_store),
+        cmocka_unit_test(test_long_prompts_among_others),
+        cmocka_unit_test(test_a_context_that_fits_narrowed_is_planned),
         cmocka_unit_test(test_sequences_stay_as_they_are),
         cmocka_unit_test(test_it_is_refused_in_words),
     };

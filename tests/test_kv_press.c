@@ -162,6 +162,80 @@ static void test_what_is_written_after_pressed_pages_is_altered(void **state) {
     kt__kv_destroy(kv);
 }
 
+/* ---- one table, as far as it goes ---- */
+
+static void quantise_any(void *user, kt__kv_form from, kt__kv_form form, bool key, int head_dim,
+                         const uint8_t *part, uint8_t *out) {
+    size_t n = key ? kt__quantised_k_bytes(form, head_dim) : kt__quantised_v_bytes(form, head_dim);
+    (void)user;
+    (void)from;
+    memset(out, part[0], n);
+}
+
+/* As the engine does it: each form alone, then both. */
+static bool press_for(kt__kv *kv, const kt__kv_table *t, int64_t n_pos, int64_t wanted) {
+    for (kt__kv_form form = KT__KV_Q8; form <= KT__KV_Q4 && kt__kv_n_free(kv) < wanted; form++) {
+        kt__kv_press_begin(kv);
+        kt__kv_press_allow(kv, t);
+        int64_t most = kt__kv_table_press(kv, t, n_pos, form, INT64_MAX, true);
+        int64_t n = kt__kv_press_how_many(kv, form, most, wanted - kt__kv_n_free(kv));
+        int64_t before = kt__kv_n_free(kv);
+        assert_true(kt__kv_table_press(kv, t, n_pos, form, n, false) == n);
+        assert_true(n == 0 || kt__kv_n_free(kv) > before);
+    }
+    int64_t before = kt__kv_n_free(kv);
+    if (before >= wanted) return true;
+    kt__kv_press_begin(kv);
+    kt__kv_press_allow(kv, t);
+    if (!kt__kv_table_press_both(kv, t, n_pos)) return false;
+    assert_true(kt__kv_n_free(kv) > before);
+    return true;
+}
+
+/* Pages that a table comes to, of which the last `tail` stay and a step writes up to `step` more. */
+static int64_t grow_alone(kt__kv *kv, int32_t tail, int32_t step, uint32_t *seed) {
+    kt__kv_table t;
+    assert_int_equal(kt__kv_table_init(&t, 1 << 20, NULL), KT_OK);
+    for (int32_t n = 0;;) {
+        int32_t more = 1 + (int32_t)lcg_below(seed, (uint32_t)step);
+        int64_t n_pos = (int64_t)(n > tail ? n - tail : 0) * 16;
+        while (kt__kv_n_free(kv) < more && press_for(kv, &t, n_pos, more)) {
+        }
+        while (more > 1 && kt__kv_n_free(kv) < more) more /= 2;
+        if (kt__kv_n_free(kv) < more) break;
+        assert_int_equal(kt__kv_table_grow(kv, &t, n * 16, (n + more) * 16, NULL), KT_OK);
+        n += more;
+    }
+    int32_t n = t.n_pages;
+    kt__kv_table_free(kv, &t);
+    return n;
+}
+
+/* What is said of it before is what it comes to, whatever the steps. */
+static void test_a_table_alone_comes_to_what_was_planned(void **state) {
+    const int dims[] = {32, 64, 80, 128, 256};
+    uint32_t seed = 7;
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        int dim = dims[lcg_below(&seed, 5)];
+        int64_t n_pages = 48 + lcg_below(&seed, 16 * 12);
+        const kt__kv_shape shape = {
+            .n_layer = 3, .n_head_kv = 1, .head_dim_k = dim, .head_dim_v = dim};
+        kt__kv_room room = {.presses = true, .f16_keys = {lcg_below(&seed, 3)}};
+        kt__kv *kv;
+        assert_int_equal(kt__kv_create_with(&shape, n_pages, room, &kv, NULL), KT_OK);
+        kt__kv_set_quantise(kv, quantise_any, NULL);
+        int64_t most = kt__kv_n_pages_pressed(kv, 9), usable = kt__kv_n_pages(kv);
+        assert_int_equal(most, kt__kv_plan_pressed(&shape, &room, n_pages, 9));
+        int64_t n = grow_alone(kv, 8, i % 2 ? 1 + i % 40 : 1, &seed);
+        if (n < most || (i % 2 == 0 && n > most))
+            fail_msg("dim %d, %d pages: %d, planned %d", dim, (int)n_pages, (int)n, (int)most);
+        assert_true(n_pages < 96 || most > usable * 3 / 2);
+        assert_int_equal(kt__kv_n_free(kv), usable);
+        kt__kv_destroy(kv);
+    }
+}
+
 /* ---- the index ---- */
 
 static int32_t found(kt__prefix *prefix, kt__kv *kv, const int32_t *ids, size_t n, bool altered) {
@@ -212,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_schedule),
         cmocka_unit_test(test_what_is_written_after_pressed_pages_is_altered),
+        cmocka_unit_test(test_a_table_alone_comes_to_what_was_planned),
         cmocka_unit_test(test_what_is_kept_is_pressed_before_it_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

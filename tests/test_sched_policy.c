@@ -42,6 +42,7 @@ typedef struct fake {
     kt_engine_params targets; /* of the controller, */
     int64_t pages_within;     /* and pages within its contract; 0: all */
     bool stepping;            /* a step has paused */
+    int n_narrow, n_pressed;  /* pages more where computed ones are pressed: at most, and so far */
     int64_t n_decoded, n_prefilled;
     fake_task tasks[MAX_TASKS];
     int n_tasks;
@@ -116,8 +117,25 @@ static int64_t pages_left(void *user) {
     return f->n_pages - f->n_used;
 }
 
-static int64_t pages_most(void *user) {
-    return ((fake *)user)->n_pages;
+static int64_t pages_most(void *user, const kt__task *task) {
+    const fake *f = user;
+    return f->n_pages - f->n_pressed + (task ? f->n_narrow : 0);
+}
+
+/* Each page that was computed makes room for another one, once. */
+static int64_t press(void *user, const kt__task_list *running, const kt__task_list *waiting,
+                     int64_t wanted) {
+    fake *f = user;
+    int64_t n = -f->n_pressed;
+    for (const kt__task *t = running->head; t; t = t->next) n += t->n_done / PAGE;
+    for (const kt__task *t = waiting->head; t; t = t->next) n += t->n_done / PAGE;
+    if (n > f->n_narrow - f->n_pressed) n = f->n_narrow - f->n_pressed;
+    if (n < 0) n = 0;
+    if (wanted == 0) return n;
+    n = n < wanted ? n : wanted;
+    f->n_pages += (int)n;
+    f->n_pressed += (int)n;
+    return n;
 }
 
 static void drop(void *user, kt__task *task) {
@@ -278,6 +296,7 @@ static const kt__sched_ops ops = {.now_us = now_us,
                                   .load = load,
                                   .fork = fork_task,
                                   .reserve = reserve,
+                                  .press = press,
                                   .pages_left = pages_left,
                                   .pages_most = pages_most,
                                   .drop = drop,
@@ -708,6 +727,27 @@ static void test_out_of_pages_alone(void **state) {
 }
 
 /* In a quiet hour and in a busy one the forecast is within a third of what comes. */
+/* A prompt that has place where its pages are pressed is computed, in smaller slices where that is what there is room for. */
+static void test_pages_are_pressed_before_it_ends(void **state) {
+    enum { STORE = 40, NARROW = 60 };
+    (void)state;
+    for (int extra = 0; extra < 2; extra++) {
+        fake *f = new_fake(1);
+        f->n_pages = STORE;
+        f->n_narrow = NARROW;
+        kt__sched *s = new_sched(f);
+        fake_task *t = add(s, f, "a", (STORE + NARROW - 4) * PAGE, 3 * PAGE + 90 * extra);
+        while (t->n_got == 0 && t->n_end == 0) (void)kt__sched_step(s);
+        while (t->n_end == 0) {
+            (void)kt__sched_step(s);
+        }
+        assert_int_equal(t->task.finish, extra ? KT_FINISH_CONTEXT : KT_FINISH_LENGTH);
+        assert_int_equal(t->task.n_preempted, 0);
+        run(s, f, 10);
+        finish(s, f);
+    }
+}
+
 static void test_predictions(void **state) {
     (void)state;
     for (int busy = 0; busy < 2; busy++) {
@@ -1077,6 +1117,7 @@ int main(void) {
         cmocka_unit_test(test_slow_readers_hold_up_nobody),
         cmocka_unit_test(test_costly_answers_step_aside),
         cmocka_unit_test(test_out_of_pages_alone),
+        cmocka_unit_test(test_pages_are_pressed_before_it_ends),
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_predictions_know_the_order),
         cmocka_unit_test(test_a_load_step_is_brought_back),

@@ -81,7 +81,8 @@ class kt_request_report(ctypes.Structure):
                 ("total_us", c_int64), ("first_token_us", c_int64), ("tokenize_us", c_int64), ("queue_us", c_int64),
                 ("prefill_us", c_int64), ("decode_us", c_int64), ("sample_us", c_int64), ("wait_us", c_int64),
                 ("held_us", c_int64), ("bottleneck", c_char_p), ("miss", kt_cache_miss), ("lora_us", c_int64),
-                ("learned", c_uint64 * 8), ("n_learned", c_int32), ("n_dropped", c_int32)]
+                ("learned", c_uint64 * 8), ("n_learned", c_int32), ("n_dropped", c_int32),
+                ("n_pressed", c_int32)]
 
 
 class kt_message(ctypes.Structure):

@@ -64,6 +64,7 @@ struct kt__work {
     int32_t n_keep;           /* tokens that stay where the context is full; -1: it ends there */
     int32_t n_drop;     /* that leave it after them, once this batch's rows were taken; 0: none */
     int32_t n_dropped;  /* that have left it */
+    int32_t n_pressed;  /* positions whose pages were pressed, the most so far */
     bool no_cache;      /* neither asks the index nor tells it */
     bool takes_altered; /* its pages may be pressed, and it uses those that were (kv/kv.h) */
     bool is_counted;    /* in the engine's figures */

@@ -259,6 +259,8 @@ bool kt__kv_has_quantised(const kt__kv *kv); /* a query may read a page so, now 
 kt__kv_form kt__kv_page_form(const kt__kv *kv, int32_t page);
 bool kt__kv_page_is_altered(const kt__kv *kv, int32_t page); /* pressed, or computed after such */
 bool kt__kv_table_is_altered(const kt__kv *kv, const kt__kv_table *table);
+/* Pages that are pressed; where none is, those that were computed after such. 0: all is as in f16. */
+int32_t kt__kv_table_n_pressed(const kt__kv *kv, const kt__kv_table *table);
 /* A split's first pages that are pressed, as a layer has them. */
 typedef struct kt__kv_pressed {
     int n;
@@ -282,6 +284,14 @@ void kt__kv_press_begin(kt__kv *kv);
 void kt__kv_press_allow(kt__kv *kv, const kt__kv_table *table);
 int32_t kt__kv_table_press(kt__kv *kv, const kt__kv_table *table, int64_t n_pos, kt__kv_form form,
                            int64_t most, bool only_count);
+/* Where neither form alone makes room: some pages to q8 complete splits, which go to q4, as far as is best. false: no
+ * place becomes free so. */
+bool kt__kv_table_press_both(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
+/* Pages that a table may come to have which is pressed so as it grows, but for its last n_wide, and has the store alone;
+ * and of a store of n_pages that is still to be made. */
+int64_t kt__kv_n_pages_pressed(const kt__kv *kv, int32_t n_wide);
+int64_t kt__kv_plan_pressed(const kt__kv_shape *shape, const kt__kv_room *room, int64_t n_pages,
+                            int32_t n_wide);
 /* By form: pages now, and that were pressed so far. */
 typedef struct kt__kv_forms {
     int64_t n_pages[KT__KV_FORMS];

@@ -59,6 +59,13 @@ static kt_status make_lists(kt__kv *kv, kt__pressing *p, kt_error *err) {
     return KT_OK;
 }
 
+static kt__kv_shape form_of(const kt__kv_shape *shape, const kt__kv_room *room, kt__kv_form form) {
+    kt__kv_shape out = *shape;
+    out.k_form = out.v_form = form;
+    memcpy(out.f16_keys, room->f16_keys, sizeof room->f16_keys);
+    return out;
+}
+
 kt_status kt__press_create(kt__kv *kv, const kt__kv_room *room, kt_error *err) {
     int32_t n_slabs = (int32_t)(kv->n_pages / KT__SPLIT_PAGES);
     if (n_slabs < SLABS_LEAST)
@@ -73,9 +80,7 @@ kt_status kt__press_create(kt__kv *kv, const kt__kv_room *room, kt_error *err) {
     KT__STEP(kt__slabs_create_divisible(&kv->shape, kv->n_pages, &kv->slabs, err));
     kv->n_pages -= KT__SPLIT_PAGES;
     for (kt__kv_form f = KT__KV_F16; f < KT__KV_FORMS; f++) {
-        p->shapes[f] = kv->shape;
-        p->shapes[f].k_form = p->shapes[f].v_form = f;
-        memcpy(p->shapes[f].f16_keys, room->f16_keys, sizeof room->f16_keys);
+        p->shapes[f] = form_of(&kv->shape, room, f);
         if (f > KT__KV_F16) KT__STEP(kt__slabs_add_form(kv->slabs, f, &p->shapes[f], err));
         p->n_places[f] = kt__slabs_places(kv->slabs, f);
         if (p->n_places[f] > kv->n_ids / n_slabs) kv->n_ids = (int64_t)p->n_places[f] * n_slabs;
@@ -272,6 +277,15 @@ bool kt__kv_table_is_altered(const kt__kv *kv, const kt__kv_table *table) {
     return false;
 }
 
+int32_t kt__kv_table_n_pressed(const kt__kv *kv, const kt__kv_table *table) {
+    int32_t n = 0, n_altered = 0;
+    for (int32_t i = 0; kv->pressing && i < table->n_pages; i++) {
+        n += kt__kv_page_form(kv, table->pages[i]) != KT__KV_F16;
+        n_altered += kv->pressing->altered[table->pages[i]];
+    }
+    return n > 0 ? n : n_altered;
+}
+
 kt__kv_pressed kt__kv_pressed_of(const kt__kv *kv, const kt__kv_table *table, int64_t split,
                                  int layer) {
     kt__kv_pressed out = {0, KT__KV_F16, KT__KV_F16};
@@ -354,8 +368,9 @@ static int64_t gain_of(const kt__pressing *p, kt__kv_form form, int64_t m) {
 int64_t kt__kv_press_how_many(const kt__kv *kv, kt__kv_form form, int64_t most, int64_t wanted) {
     const kt__pressing *p = kv->pressing;
     int64_t best = 0, gain = 0;
+    int64_t step = form == KT__KV_Q4 ? KT__SPLIT_PAGES : 1;
     if (p->n_free_slabs == 0 && most > p->n_free[form]) most = p->n_free[form];
-    for (int64_t m = 1; m <= most && gain < wanted && p->n_places[form] > 0; m++) {
+    for (int64_t m = step; m <= most && gain < wanted && p->n_places[form] > 0; m += step) {
         if (gain_of(p, form, m) <= gain) continue;
         gain = gain_of(p, form, m);
         best = m;
@@ -417,4 +432,137 @@ int32_t kt__kv_table_press(kt__kv *kv, const kt__kv_table *table, int64_t n_pos,
         if (open) n += press_or_count(kv, page, form, only_count);
     }
     return n;
+}
+
+/* ---- as far as it goes ---- */
+
+/* Places for pages in f16 that are free where so many are in each form. */
+static int64_t free_with(const int n_places[KT__KV_FORMS], int64_t n_slabs,
+                         const int64_t n_pages[KT__KV_FORMS]) {
+    for (int f = KT__KV_F16 + 1; f < KT__KV_FORMS; f++)
+        n_slabs -= (n_pages[f] + n_places[f] - 1) / n_places[f];
+    return (n_slabs - 1) * n_places[KT__KV_F16] - n_pages[KT__KV_F16];
+}
+
+/* The most places that are free after up to n_more pages were pressed from f16 to q8, and of how many: none, all, or what
+ * fills slabs. */
+static int64_t free_after(const int n_places[KT__KV_FORMS], int64_t n_slabs,
+                          const int64_t n_pages[KT__KV_FORMS], int64_t n_more, int64_t *best) {
+    int64_t q8 = n_pages[KT__KV_Q8], most = INT64_MIN;
+    const int64_t counts[] = {0, (q8 + n_more) / n_places[KT__KV_Q8] * n_places[KT__KV_Q8] - q8,
+                              n_more};
+    for (int i = 0; i < 3; i++) {
+        const int64_t n[KT__KV_FORMS] = {n_pages[KT__KV_F16] - counts[i], q8 + counts[i],
+                                         n_pages[KT__KV_Q4]};
+        int64_t n_free = free_with(n_places, n_slabs, n);
+        if (counts[i] < 0 || n_free <= most) continue;
+        most = n_free;
+        *best = counts[i];
+    }
+    return most;
+}
+
+/* Whether a table of n_wide and n_narrow pages has place, however these are pressed: all whole splits but the first to
+ * q4, or fewer, if the rest would not fill a slab. */
+static bool has_place(const int n_places[KT__KV_FORMS], int64_t n_slabs, int64_t n_wide,
+                      int64_t n_narrow) {
+    int64_t n_q4 = n_narrow / KT__SPLIT_PAGES * KT__SPLIT_PAGES - KT__SPLIT_PAGES, unused;
+    if (n_q4 < 0) n_q4 = 0;
+    for (int64_t least = n_q4 - (int64_t)2 * n_places[KT__KV_Q4]; n_q4 >= least && n_q4 >= 0;
+         n_q4 -= KT__SPLIT_PAGES) {
+        const int64_t n[KT__KV_FORMS] = {n_wide + n_narrow - n_q4, 0, n_q4};
+        if (free_after(n_places, n_slabs, n, n_narrow - n_q4, &unused) >= 0) return true;
+    }
+    return false;
+}
+
+static int64_t most_pressed(const int n_places[KT__KV_FORMS], int64_t n_slabs, int32_t n_wide) {
+    int64_t n = 0, step = 1;
+    if (n_places[KT__KV_Q8] == 0 || n_places[KT__KV_Q4] == 0)
+        return (n_slabs - 1) * n_places[KT__KV_F16];
+    while (has_place(n_places, n_slabs, n_wide, n + step)) step *= 2;
+    for (; step > 0; step /= 2)
+        if (has_place(n_places, n_slabs, n_wide, n + step)) n += step;
+    return n + n_wide;
+}
+
+int64_t kt__kv_n_pages_pressed(const kt__kv *kv, int32_t n_wide) {
+    return most_pressed(kv->pressing->n_places, kv->pressing->n_slabs, n_wide);
+}
+
+int64_t kt__kv_plan_pressed(const kt__kv_shape *shape, const kt__kv_room *room, int64_t n_pages,
+                            int32_t n_wide) {
+    int n_places[KT__KV_FORMS] = {KT__SPLIT_PAGES};
+    for (kt__kv_form f = KT__KV_F16 + 1; f < KT__KV_FORMS; f++) {
+        kt__kv_shape s = form_of(shape, room, f);
+        n_places[f] = kt__slabs_divided(shape, &s);
+    }
+    return most_pressed(n_places, n_pages / KT__SPLIT_PAGES, n_wide);
+}
+
+/* How many of a split's pages are in each form, if all may be in q4; else none. */
+static bool count_split(const kt__kv *kv, const int32_t *pages, int64_t n[KT__KV_FORMS]) {
+    memset(n, 0, KT__KV_FORMS * sizeof *n);
+    for (int i = 0; i < KT__SPLIT_PAGES; i++) {
+        if (!may_be_pressed(kv, pages[i])) return false;
+        n[kt__kv_page_form(kv, pages[i])]++;
+    }
+    return true;
+}
+
+/* Up to which position whole splits are best pressed to q4, and of how many pages after that to q8, so that most places
+ * are free; false: no more are than now. */
+typedef struct aim {
+    int32_t n_whole; /* pages */
+    int64_t n_part;
+} aim;
+
+static bool find_aim(kt__kv *kv, const kt__kv_table *table, int32_t end, aim *out) {
+    const kt__pressing *p = kv->pressing;
+    int64_t n[KT__KV_FORMS], split[KT__KV_FORMS], most = kt__kv_n_free(kv), best = 0;
+    int64_t left = kt__kv_table_press(kv, table, (int64_t)end * KT__PAGE_POS, KT__KV_Q8, INT64_MAX,
+                                      true);
+    *out = (aim){0, 0};
+    memcpy(n, p->n_pages, sizeof n);
+    for (int32_t i = KT__SPLIT_PAGES; i + KT__SPLIT_PAGES <= end; i += KT__SPLIT_PAGES) {
+        if (!count_split(kv, table->pages + i, split)) continue;
+        n[KT__KV_F16] -= split[KT__KV_F16];
+        n[KT__KV_Q8] -= split[KT__KV_Q8];
+        n[KT__KV_Q4] += split[KT__KV_F16] + split[KT__KV_Q8];
+        left -= split[KT__KV_F16];
+        int64_t n_free = free_after(p->n_places, p->n_slabs, n, left, &best);
+        if (n_free <= most) continue;
+        most = n_free;
+        *out = (aim){i + KT__SPLIT_PAGES, best};
+    }
+    return out->n_whole > 0;
+}
+
+/* Pages that may be pressed to the form before other places have to become free. */
+static int64_t room_in(const kt__pressing *p, kt__kv_form form) {
+    int64_t n = p->n_free[form] + (p->n_free_slabs > 0 ? p->n_places[form] : 0);
+    return form == KT__KV_Q4 ? n / KT__SPLIT_PAGES * KT__SPLIT_PAGES : n;
+}
+
+static int32_t press_within(kt__kv *kv, const kt__kv_table *table, int32_t end, kt__kv_form form,
+                            int64_t most) {
+    int64_t room = room_in(kv->pressing, form);
+    return kt__kv_table_press(kv, table, (int64_t)end * KT__PAGE_POS, form,
+                              most < room ? most : room, false);
+}
+
+bool kt__kv_table_press_both(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    int32_t end = (int32_t)(n_pos / KT__PAGE_POS), n;
+    aim to;
+    if (kv->pressing->n_places[KT__KV_Q8] == 0 || kv->pressing->n_places[KT__KV_Q4] == 0 ||
+        !find_aim(kv, table, end, &to))
+        return false;
+    do {
+        n = press_within(kv, table, to.n_whole, KT__KV_Q4, INT64_MAX);
+        n += press_within(kv, table, to.n_whole, KT__KV_Q8, INT64_MAX);
+        tidy_slabs(kv);
+    } while (n > 0);
+    (void)press_within(kv, table, end, KT__KV_Q8, to.n_part);
+    tidy_slabs(kv);
+    return true;
 }

@@ -139,10 +139,15 @@ kt_status kt__slabs_add_form(kt__slabs *slabs, kt__kv_form form, const kt__kv_sh
                              kt_error *err) {
     slab_layout *layout = &slabs->forms[form];
     KT__STEP(lay_out(layout, shape, slabs->layers, err));
-    size_t n = layout->place_bytes ? slabs->slab_bytes / layout->place_bytes : 0;
-    if (n > (size_t)1 << KT__SLAB_SHIFT) n = (size_t)1 << KT__SLAB_SHIFT;
-    layout->n_places = n / 2 * 2; /* parts of half lines stay at whole ones */
+    layout->n_places = (size_t)kt__slabs_divided(slabs->forms[0].shape, shape);
     return KT_OK;
+}
+
+int kt__slabs_divided(const kt__kv_shape *shape, const kt__kv_shape *other) {
+    size_t bytes = kt__slabs_place_bytes(other, KT__SLAB_GLOBAL), n = 0;
+    if (bytes) n = kt__slabs_place_bytes(shape, KT__SLAB_GLOBAL) * KT__SPLIT_PAGES / bytes;
+    if (n > (size_t)1 << KT__SLAB_SHIFT) n = (size_t)1 << KT__SLAB_SHIFT;
+    return (int)n / 2 * 2; /* parts of half lines stay at whole ones */
 }
 
 int kt__slabs_places(const kt__slabs *slabs, kt__kv_form form) {

@@ -32,6 +32,8 @@ kt_status kt__slabs_create_divisible(const kt__kv_shape *shape, int64_t n_places
 kt_status kt__slabs_add_form(kt__slabs *slabs, kt__kv_form form, const kt__kv_shape *shape,
                              kt_error *err) KT_CHECKED;
 int kt__slabs_places(const kt__slabs *slabs, kt__kv_form form);
+/* How many such a slab, made for the shape, has of the other one's. */
+int kt__slabs_divided(const kt__kv_shape *shape, const kt__kv_shape *other);
 void kt__slabs_destroy(kt__slabs *slabs);
 /* Before anything is stored: they will lie on the NUMA nodes of the place's threads in turn. */
 void kt__slabs_spread(kt__slabs *slabs, const kt__affinity *place);

@@ -345,6 +345,7 @@ static void fill_report(kt__choice *c) {
     r->n_preempted = task->n_preempted;
     r->n_recomputed = task->n_recomputed;
     r->n_dropped = c->work.n_dropped;
+    r->n_pressed = c->work.n_pressed;
     r->n_drafted = (int32_t)c->proposals.spec.n_drafted;
     r->n_accepted = (int32_t)c->proposals.spec.n_accepted;
     r->tokenize_us = c->sub->tokenize_us;

@@ -8,6 +8,7 @@
 #include "context/model.h"
 #include "kv/prefix.h"
 #include "prompt/text.h"
+#include "requests/plan.h"
 #include "requests/speculator.h"
 
 /* Positions that may be found: at least one is computed, for its logits. */
@@ -260,18 +261,17 @@ bool kt__pages_reserve(void *user, kt__task *task, int32_t n_pos) {
 
 /* ---- pages that are pressed ---- */
 
-enum { PRESS_TAIL = 128 }; /* positions before an answer's last that stay in f16 */
-
 /* A batch in flight has read some layers of what came before it. */
 static bool may_be_pressed(const kt__task *t) {
-    return kt__work_of(t)->takes_altered && !t->in_batch && !t->loading && t->n_done > PRESS_TAIL;
+    return kt__work_of(t)->takes_altered && !t->in_batch && !t->loading &&
+           t->n_done > KT__PRESS_TAIL;
 }
 
 static int32_t press_task(kt__kv *kv, const kt__task *t, kt__kv_form form, int64_t most,
                           bool only_count) {
     if (!may_be_pressed(t)) return 0;
-    return kt__kv_table_press(kv, &kt__work_of(t)->state->table, t->n_done - PRESS_TAIL, form, most,
-                              only_count);
+    return kt__kv_table_press(kv, &kt__work_of(t)->state->table, t->n_done - KT__PRESS_TAIL, form,
+                              most, only_count);
 }
 
 /* The oldest positions of all first: a split's pages of each in turn. */
@@ -286,20 +286,35 @@ static void press_in_turn(kt__kv *kv, const kt__task_list *const lists[2], kt__k
     }
 }
 
-/* How many pages have to be pressed. */
-static int64_t count_to_press(kt__kv *kv, const kt__task_list *const lists[2], kt__kv_form form,
-                              int64_t missing) {
-    int64_t most = 0;
+static void begin_pressing(kt__kv *kv, const kt__task_list *const lists[2]) {
     kt__kv_press_begin(kv);
     for (int i = 0; i < 2; i++) {
         for (const kt__task *t = lists[i]->head; t; t = t->next)
             if (may_be_pressed(t)) kt__kv_press_allow(kv, &kt__work_of(t)->state->table);
     }
+}
+
+/* How many pages have to be pressed. */
+static int64_t count_to_press(kt__kv *kv, const kt__task_list *const lists[2], kt__kv_form form,
+                              int64_t missing) {
+    int64_t most = 0;
+    begin_pressing(kv, lists);
     for (int i = 0; i < 2; i++) {
         for (const kt__task *t = lists[i]->head; t; t = t->next)
             most += press_task(kv, t, form, INT64_MAX, true);
     }
     return kt__kv_press_how_many(kv, form, most, missing);
+}
+
+static void press_both(kt__kv *kv, const kt__task_list *const lists[2]) {
+    for (int i = 0; i < 2; i++) {
+        for (const kt__task *t = lists[i]->head; t; t = t->next) {
+            begin_pressing(kv, lists);
+            if (may_be_pressed(t) && kt__kv_table_press_both(kv, &kt__work_of(t)->state->table,
+                                                             t->n_done - KT__PRESS_TAIL))
+                return;
+        }
+    }
 }
 
 /* What could become free is counted in 8 bits: 4 are for those that run. */
@@ -316,12 +331,29 @@ int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
         if (missing <= 0) break; /* or it is not places that are short */
         press_in_turn(kv, lists, form, count_to_press(kv, lists, form, missing));
     }
+    if (before < wanted && kt__kv_n_free(kv) <= before) press_both(kv, lists);
     return kt__kv_n_free(kv) - before;
+}
+
+int64_t kt__pages_most(const kt_engine *engine, bool narrow, bool has_pictures) {
+    const kt_engine_params *p = &engine->params;
+    int64_t n = kt__kv_n_pages_most(engine->kv), pressed = 0;
+    if (narrow && p->kv_pressure == KT_KV_PRESSURE_ALL)
+        pressed = kt__kv_n_pages_pressed(engine->kv,
+                                         kt__plan_wide_pages(has_pictures ? p->n_ubatch : 0));
+    return pressed > n ? pressed : n;
+}
+
+/* Before pages are given back: the report says it. */
+static void note_pressed(kt__work *w) {
+    int32_t n = KT__PAGE_POS * kt__kv_table_n_pressed(w->engine->kv, &w->state->table);
+    if (n > w->n_pressed) w->n_pressed = n;
 }
 
 void kt__pages_drop(void *user, kt__task *task) {
     kt__work *w = kt__work_of(task);
     (void)user;
+    note_pressed(w);
     kt__kv_table_truncate(w->engine->kv, &w->state->table, 0);
     w->cursor = w->stored = (kt__prefix_cursor){w->root, 0};
     w->n_load = 0;
@@ -350,6 +382,7 @@ void kt__pages_drop_tokens(kt__work *w) {
     kt__task *task = &w->task;
     kt__seq_state *state = w->state;
     int32_t after = w->n_keep + w->n_drop, n_before = task->n_done;
+    note_pressed(w);
     memmove(state->tokens + w->n_keep, state->tokens + after,
             (size_t)(task->n_tok - after) * sizeof *state->tokens);
     task->n_tok -= w->n_drop;
@@ -369,6 +402,7 @@ void kt__pages_drop_tokens(kt__work *w) {
 }
 
 void kt__pages_end(kt__work *w) {
+    note_pressed(w);
     if (uses_cache(w) && stored_is_used(w->engine)) put_end(w, 0, w->task.n_done);
     kt__kv_table_rest(w->engine->kv, &w->state->table);
 }

@@ -385,6 +385,17 @@ static int64_t at_least_one(int64_t n) {
     return n > 0 ? n : 1;
 }
 
+/* Pages in f16 where a sequence's older ones are pressed until it fits; least: where none is. */
+static int64_t least_narrow(const kt_model *model, const kt__kv_shape *shape, int32_t n_ctx,
+                            int64_t least) {
+    kt__kv_room room = {.presses = true};
+    int64_t wanted = kt__pages_of(n_ctx), n = 3 * KT__SPLIT_PAGES;
+    kt__key_bias_outliers(model->net, room.f16_keys);
+    while (n < least && kt__kv_plan_pressed(shape, &room, n, kt__plan_wide_pages(0)) < wanted)
+        n += KT__SPLIT_PAGES;
+    return n < least ? n + KT__SPLIT_PAGES - 1 : least;
+}
+
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
 static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
                        kt__plan *out) {
@@ -405,6 +416,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     int64_t most = pages_within(&cost, room, INDEX_ENTRY_BYTES), all = pages_within(&cost, room, 0);
     int64_t spare = p->kv_pressure ? 2 * KT__SPLIT_PAGES - 1 : 0;
     int64_t least = kt__plan_places(&shape, p->n_ctx) + spare, lanes = p->n_parallel;
+    if (out->narrow) least = least_narrow(model, &shape, p->n_ctx, least);
     if (p->n_seq_max > lanes) lanes = p->n_seq_max;
     /* a long context of one is room enough for usual ones of all */
     int64_t usual = kt__plan_places(&shape, p->n_ctx < DEFAULT_CTX ? p->n_ctx : DEFAULT_CTX);
@@ -533,6 +545,17 @@ static kt_status check_attention(const kt_model *model, const kt_engine_params *
                     "-ctk, -ctv), or the attention's (-fa off)");
 }
 
+/* A context that was asked for and does not fit in f16 may fit where running answers' pages are pressed. */
+static bool narrow_plan(const kt_model *model, const kt_engine_params *given, uint64_t left,
+                        kt__plan *out) {
+    if (given->kv_pressure != KT_KV_PRESSURE_ALL || !given->n_ctx || out->narrow ||
+        is_encoder(model))
+        return false;
+    out->narrow = true;
+    out->params = with_defaults(model, given, left);
+    return true;
+}
+
 /* With so many bytes for what is not weights; true if that fits. */
 static bool plan_within(const kt_model *model, const kt_engine_params *given, uint64_t left,
                         kt__plan *out) {
@@ -541,7 +564,7 @@ static bool plan_within(const kt_model *model, const kt_engine_params *given, ui
     kt_engine_params fixed = *given;
     if (is_encoder(model)) fixed.n_ubatch = out->params.n_ubatch; /* follows the context */
     while (fits ? rebalance_params(model, &fixed, &out->params, left, out)
-                : shrink_params(&fixed, &out->params)) {
+                : shrink_params(&fixed, &out->params) || narrow_plan(model, given, left, out)) {
         hold_whole_texts(model, given, &out->params);
         fits = try_params(model, &out->params, left, out);
     }

@@ -11,10 +11,20 @@
 /* In every given budget, for the queue of a disk cache that may come. */
 enum { KT__PLAN_DISK_QUEUE_BYTES = 4 << 20 };
 
+enum {
+    KT__PRESS_TAIL = 128
+}; /* positions before an answer's last that are not pressed (kv/kv.h) */
+
+/* Of an answer whose older pages are pressed, those that are not: what a step writes, a page at least, and its tail. */
+static inline int32_t kt__plan_wide_pages(int32_t n_step) {
+    return kt__pages_of(KT__PRESS_TAIL + KT__PAGE_POS + n_step);
+}
+
 typedef struct kt__plan {
     kt_engine_params params; /* resolved */
     kt_mem_plan mem;
     int64_t n_pages;
+    bool narrow;                  /* a sequence fits where its older pages are pressed */
     int32_t n_local;              /* of these, with parts in layers with a window, at once */
     int32_t n_states;             /* of recurrent layers */
     int n_out_max;                /* rows of a prompts' batch with logits */

@@ -169,8 +169,11 @@ static int64_t op_pages_left(void *user) {
     return kt__kv_n_pages_most(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
 }
 
-static int64_t op_pages_most(void *user) {
-    return kt__kv_n_pages_most(((kt__runner *)user)->engine->kv);
+static int64_t op_pages_most(void *user, const kt__task *task) {
+    const kt_engine *engine = ((kt__runner *)user)->engine;
+    if (!task) return kt__kv_n_pages_most(engine->kv);
+    const kt__work *w = kt__work_of(task);
+    return kt__pages_most(engine, w->takes_altered, w->pictures != NULL);
 }
 
 static void fail_work(kt__work *w, kt_status status, const kt_error *err) {

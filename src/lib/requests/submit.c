@@ -12,6 +12,7 @@
 #include "context/kv_binding.h"
 #include "context/model.h"
 #include "requests/inbox.h"
+#include "requests/runner.h"
 #include "requests/seq.h"
 
 enum {
@@ -71,10 +72,35 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
     return KT_OK;
 }
 
+/* Whether the keys and values of its older positions may be in fewer bits. */
+static bool takes_altered(const kt_engine *engine, const kt_request_params *r) {
+    bool encoder = kt__engine_hparams(engine)->features &
+                   KT__F_ENCODER; /* reads all as it computes it */
+    return engine->params.kv_pressure && !r->service.exact_kv && !r->seq && !encoder;
+}
+
+static kt_status fail_store(const kt_engine *engine, const kt_request_params *r, size_t n,
+                            int64_t n_store, kt_error *err) {
+    int64_t f16 = kt__kv_n_pages_most(engine->kv) * KT__PAGE_POS;
+    int64_t narrow = kt__pages_most(engine, true, false) * KT__PAGE_POS;
+    const char *how = n_store > f16         ? ", the older ones in 4 bits"
+                      : narrow < (int64_t)n ? ""
+                      : r->seq              ? " in f16, which a sequence keeps"
+                      : r->service.exact_kv ? " in f16, which exact_kv asks for"
+                                            : "";
+    (void)kt__fail(err, KT_E_CONTEXT_FULL,
+                   "a prompt of %zu tokens does not fit the K/V budget of %lld positions%s: "
+                   "give more memory or shorten the prompt",
+                   n, (long long)n_store, how);
+    return kt__error_set_context(err, n, (size_t)n_store);
+}
+
 /* The prompt after n_pos positions. */
-static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, kt_error *err) {
+static kt_status check_length(const kt_engine *engine, const kt_request_params *r, size_t n_pos,
+                              size_t n, kt_error *err) {
     size_t n_ctx = (size_t)engine->params.n_ctx;
-    int64_t n_store = kt__kv_n_pages_most(engine->kv) * KT__PAGE_POS;
+    int64_t n_store = KT__PAGE_POS *
+                      kt__pages_most(engine, takes_altered(engine, r), r->prompt.n_pictures > 0);
     if (n > n_ctx - n_pos) {
         char after[48] = "";
         if (n_pos) snprintf(after, sizeof after, " after %zu", n_pos);
@@ -85,14 +111,7 @@ static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, k
             n, after, n_ctx);
         return kt__error_set_context(err, n_pos + n, n_ctx);
     }
-    if ((int64_t)n > n_store) {
-        (void)kt__fail(err, KT_E_CONTEXT_FULL,
-                       "a prompt of %zu tokens does not fit the K/V budget of %lld positions: "
-                       "give more memory or shorten the prompt",
-                       n, (long long)n_store);
-        return kt__error_set_context(err, n, (size_t)n_store);
-    }
-    return KT_OK;
+    return (int64_t)n > n_store ? fail_store(engine, r, n, n_store, err) : KT_OK;
 }
 
 static kt_status check_ids(const kt_engine *engine, const kt_request_params *r, const int32_t *ids,
@@ -122,7 +141,7 @@ static kt_status check_prompt(const kt_engine *engine, const kt_request_params *
                         behind ? "no tokens to start from: the sequence was not evaluated before"
                                : "the prompt has no tokens");
     }
-    kt_status status = check_length(engine, n_pos, n, err);
+    kt_status status = check_length(engine, r, n_pos, n, err);
     return status == KT_OK ? check_ids(engine, r, ids, n, err) : status;
 }
 
@@ -235,7 +254,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->engine = sub->req.engine;
     w->cap = (int32_t)cap;
     w->no_cache = request->service.no_cache || request->logprobs.prompt;
-    w->takes_altered = w->engine->params.kv_pressure && !request->service.exact_kv && !sub->seq;
+    w->takes_altered = takes_altered(w->engine, request);
     w->mean = sub->pooling == KT_POOLING_MEAN;
     bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
     w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);

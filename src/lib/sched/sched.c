@@ -353,10 +353,15 @@ static bool press_pages(kt__sched *s, const kt__task *task, int32_t n_pos) {
     return s->ops.press(s->user, &s->running, &s->waiting, wanted) > 0;
 }
 
+/* Whether the task may have more pages than there are in f16: then it continues with what it can get. */
+static bool is_narrow(const kt__sched *s, const kt__task *task) {
+    return s->ops.pages_most(s->user, task) > s->ops.pages_most(s->user, NULL);
+}
+
 /* Pages up to n_pos, from others if need be. false: the task cannot continue now; it is suspended
- * unless only a batch in flight is in the way, and ended where nothing will ever change. A task on
- * a sequence cannot give its own pages back: instead of being suspended it ends at once. */
-static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos) {
+ * unless only a batch in flight is in the way, and ended where nothing will ever change, unless fewer
+ * positions would do. A task on a sequence cannot give its own pages back: instead of being suspended it ends at once. */
+static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos, bool fewer) {
     while (!s->ops.reserve(s->user, task, n_pos)) {
         if (press_pages(s, task, n_pos)) continue;
         if (take_pages_for(s, task)) continue;
@@ -365,7 +370,8 @@ static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos) {
             return false;
         }
         if (is_alone(s, task)) {
-            bool never = kt__sched_pages_of(s, n_pos) > s->ops.pages_most(s->user);
+            if (fewer) return false;
+            bool never = kt__sched_pages_of(s, n_pos) > s->ops.pages_most(s->user, task);
             task->finish = never ? KT_FINISH_CONTEXT : KT_FINISH_ERROR;
             return false;
         }
@@ -546,6 +552,20 @@ static int32_t whole_rows(const kt__sched *s, const kt__task *task, int32_t n, i
     return s->ops.fit(s->user, task, n, s->p.n_rows - s->batch_rows + n_has);
 }
 
+/* Room for the next n of its rows, or, where it is alone and all of them would be too many, for fewer. Returns how many;
+ * 0: none. */
+static int32_t make_room_for_rows(kt__sched *s, kt__task *task, int32_t n) {
+    for (int32_t fewer;; n = fewer) {
+        int32_t page_end = s->p.page_pos - task->n_done % s->p.page_pos;
+        fewer = n > page_end && is_narrow(s, task)
+                    ? whole_rows(s, task, n / 2 > page_end ? n / 2 : page_end, 0)
+                    : 0;
+        if (fewer >= n) fewer = 0;
+        if (make_room(s, task, task->n_done + n, fewer > 0)) return n;
+        if (fewer <= 0 || task->finish != KT_FINISH_NONE || !is_alone(s, task)) return 0;
+    }
+}
+
 /* Rows of one task into the batch, as many as fit, none rather than a crumb. */
 static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
@@ -558,7 +578,8 @@ static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     bool complete = task->n_done + n == task->n_tok;
     if (n <= 0 || (!complete && n < MIN_CHUNK && s->n_batch > 0)) return;
     if (complete && outs <= 0) return;
-    if (!make_room(s, task, task->n_done + n)) return;
+    n = make_room_for_rows(s, task, n);
+    if (n == 0) return;
     task->in_batch = true;
     s->batch[s->n_batch++] = (kt__slice){task, n};
     s->batch_rows += n;
@@ -821,7 +842,8 @@ static int gather_step(kt__sched *s) {
 static int reserve_step(kt__sched *s, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++) {
-        if (kt__task_wants_step(s->step[i])) (void)make_room(s, s->step[i], s->step[i]->n_done + 1);
+        if (kt__task_wants_step(s->step[i]))
+            (void)make_room(s, s->step[i], s->step[i]->n_done + 1, false);
     }
     /* making room for one may have suspended another */
     for (int i = 0; i < n; i++) {

@@ -123,7 +123,7 @@ static int64_t pages_to_come(const kt__sched *s, const kt__task *t) {
 /* Of the store and of the memory contract, that answers may have. */
 static int64_t pages_allowed(const kt__sched *s) {
     const kt__optimizer_params *p = &s->optimizer.p;
-    int64_t n = (int64_t)(p->memory * (double)s->ops.pages_most(s->user));
+    int64_t n = (int64_t)(p->memory * (double)s->ops.pages_most(s->user, NULL));
     return p->n_pages > 0 && p->n_pages < n ? p->n_pages : n;
 }
 
@@ -133,7 +133,7 @@ static int64_t pages_left(const kt__sched *s) {
 }
 
 static bool holds_to_the_end(const kt__sched *s, const kt__task *task) {
-    int64_t due = s->ops.pages_most(s->user) - pages_left(s) + pages_to_come(s, task);
+    int64_t due = s->ops.pages_most(s->user, NULL) - pages_left(s) + pages_to_come(s, task);
     for (const kt__task *t = s->running.head; t; t = t->next) due += pages_to_come(s, t);
     return due <= pages_allowed(s);
 }

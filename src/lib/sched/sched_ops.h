@@ -32,8 +32,9 @@ typedef struct kt__sched_ops {
      * wanted 0 how many could. NULL: it cannot. */
     int64_t (*press)(void *user, const kt__task_list *running, const kt__task_list *waiting,
                      int64_t wanted);
-    int64_t (*pages_left)(void *user);        /* free, or given up when asked for */
-    int64_t (*pages_most)(void *user);        /* all there are */
+    int64_t (*pages_left)(void *user); /* free, or given up when asked for */
+    /* All there are; those that the task may come to have at most, which are more where it may be pressed. */
+    int64_t (*pages_most)(void *user, const kt__task *task);
     void (*drop)(void *user, kt__task *task); /* gives all pages back: n_done = 0 */
     /* One step for each: position n_done is computed, then an answer's token is sampled: n_done and
      * n_tok grow (by more than one with speculation), or finish is set. false: it paused, for tasks

@@ -75,7 +75,7 @@ structures! {
         n_preempted: i32, n_recomputed: i32, n_drafted: i32, n_accepted: i32, stop: i32, total_us: i64,
         first_token_us: i64, tokenize_us: i64, queue_us: i64, prefill_us: i64, decode_us: i64, sample_us: i64,
         wait_us: i64, held_us: i64, bottleneck: *const c_char, miss: kt_cache_miss, lora_us: i64,
-        learned: [u64; 8], n_learned: i32, n_dropped: i32,
+        learned: [u64; 8], n_learned: i32, n_dropped: i32, n_pressed: i32,
     }
     kt_message { role: *const c_char, content: *const c_char, }
     kt_adapter_use { adapter: *mut kt_adapter, scale: f32, }
