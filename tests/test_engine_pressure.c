@@ -192,7 +192,8 @@ static void expect_refused(world *w, const kt_request_params *r, size_t n_ctx, c
 }
 
 /* The longest that fits where its older positions are in 8 and 4 bits is taken, and computed to its end, alone without
- * anything being computed twice; one token more is refused, and what is more than f16 holds where that was asked for. */
+ * anything being computed twice; one token more is refused, and what is more than f16 holds where that was asked
+ * for. */
 static void test_prompts_longer_than_the_store(void **state) {
     world *w = *state;
     static int32_t ids[LONG_CTX];

@@ -138,6 +138,11 @@ static int64_t press(void *user, const kt__task_list *running, const kt__task_li
     return n;
 }
 
+static int32_t ahead(void *user, const kt__task *task) {
+    (void)task;
+    return ((fake *)user)->n_narrow ? 8 : 0;
+}
+
 static void drop(void *user, kt__task *task) {
     fake *f = user;
     fake_task *t = of(task);
@@ -297,6 +302,7 @@ static const kt__sched_ops ops = {.now_us = now_us,
                                   .fork = fork_task,
                                   .reserve = reserve,
                                   .press = press,
+                                  .ahead = ahead,
                                   .pages_left = pages_left,
                                   .pages_most = pages_most,
                                   .drop = drop,
@@ -727,7 +733,8 @@ static void test_out_of_pages_alone(void **state) {
 }
 
 /* In a quiet hour and in a busy one the forecast is within a third of what comes. */
-/* A prompt that has place where its pages are pressed is computed, in smaller slices where that is what there is room for. */
+/* A prompt that has place where its pages are pressed is computed, in smaller slices where that is what there is room
+ * for; and a full store presses for proposals, too. */
 static void test_pages_are_pressed_before_it_ends(void **state) {
     enum { STORE = 40, NARROW = 60 };
     (void)state;
@@ -740,6 +747,9 @@ static void test_pages_are_pressed_before_it_ends(void **state) {
         while (t->n_got == 0 && t->n_end == 0) (void)kt__sched_step(s);
         while (t->n_end == 0) {
             (void)kt__sched_step(s);
+            bool full = f->n_pressed == NARROW;
+            int pages = t->pages + f->n_pages - f->n_used;
+            assert_true(t->n_end || full || pages * PAGE >= t->task.n_done + 8);
         }
         assert_int_equal(t->task.finish, extra ? KT_FINISH_CONTEXT : KT_FINISH_LENGTH);
         assert_int_equal(t->task.n_preempted, 0);

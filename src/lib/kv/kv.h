@@ -287,8 +287,8 @@ int32_t kt__kv_table_press(kt__kv *kv, const kt__kv_table *table, int64_t n_pos,
 /* Where neither form alone makes room: some pages to q8 complete splits, which go to q4, as far as is best. false: no
  * place becomes free so. */
 bool kt__kv_table_press_both(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
-/* Pages that a table may come to have which is pressed so as it grows, but for its last n_wide, and has the store alone;
- * and of a store of n_pages that is still to be made. */
+/* Pages that a table may come to have which is pressed so as it grows, but for its last n_wide, and has the store
+ * alone; and of a store of n_pages that is still to be made. */
 int64_t kt__kv_n_pages_pressed(const kt__kv *kv, int32_t n_wide);
 int64_t kt__kv_plan_pressed(const kt__kv_shape *shape, const kt__kv_room *room, int64_t n_pages,
                             int32_t n_wide);

@@ -444,8 +444,8 @@ static int64_t free_with(const int n_places[KT__KV_FORMS], int64_t n_slabs,
     return (n_slabs - 1) * n_places[KT__KV_F16] - n_pages[KT__KV_F16];
 }
 
-/* The most places that are free after up to n_more pages were pressed from f16 to q8, and of how many: none, all, or what
- * fills slabs. */
+/* The most places that are free after up to n_more pages were pressed from f16 to q8, and of how many: none, all, or
+ * what fills slabs. */
 static int64_t free_after(const int n_places[KT__KV_FORMS], int64_t n_slabs,
                           const int64_t n_pages[KT__KV_FORMS], int64_t n_more, int64_t *best) {
     int64_t q8 = n_pages[KT__KV_Q8], most = INT64_MIN;

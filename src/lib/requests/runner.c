@@ -211,6 +211,15 @@ static int32_t left_for(const kt__runner *r, const kt__work *w) {
     return w->cap - task->n_tok - 1 < left ? w->cap - task->n_tok - 1 : left;
 }
 
+static int32_t op_ahead(void *user, const kt__task *task) {
+    const kt__runner *r = user;
+    const kt__work *w = kt__work_of(task);
+    int32_t left = left_for(r, w), most = r->engine->params.n_draft;
+    if (r->engine->params.kv_pressure != KT_KV_PRESSURE_ALL || !w->takes_altered || !w->proposals)
+        return 0;
+    return left < 0 ? 0 : left < most ? left : most;
+}
+
 static void propose_tokens(kt__runner *r, kt__task *const *tasks, int n) {
     int k = 0, room = r->engine->params.n_draft;
     for (int i = 0; i < n; i++) {
@@ -779,6 +788,7 @@ const kt__sched_ops *kt__runner_ops(void) {
         .reserve = kt__pages_reserve,
         .fit = op_fit,
         .press = op_press,
+        .ahead = op_ahead,
         .pages_left = op_pages_left,
         .pages_most = op_pages_most,
         .drop = kt__pages_drop,

@@ -30,8 +30,8 @@ void kt__pages_drop(void *user, kt__task *task);
 /* The same, with the engine. */
 int64_t kt__pages_press(kt_engine *engine, const kt__task_list *running,
                         const kt__task_list *waiting, int64_t wanted);
-/* Pages that a task may come to have which has the store alone; narrow: its older ones may be pressed, if the engine does
- * that. Any thread. */
+/* Pages that a task may come to have which has the store alone; narrow: its older ones may be pressed, if the engine
+ * does that. Any thread. */
 int64_t kt__pages_most(const kt_engine *engine, bool narrow, bool has_pictures);
 
 /* n positions more are computed: they become known to the index, and blocks that are quantised now to the store. */

@@ -360,7 +360,8 @@ static bool is_narrow(const kt__sched *s, const kt__task *task) {
 
 /* Pages up to n_pos, from others if need be. false: the task cannot continue now; it is suspended
  * unless only a batch in flight is in the way, and ended where nothing will ever change, unless fewer
- * positions would do. A task on a sequence cannot give its own pages back: instead of being suspended it ends at once. */
+ * positions would do. A task on a sequence cannot give its own pages back: instead of being suspended
+ * it ends at once. */
 static bool make_room(kt__sched *s, kt__task *task, int32_t n_pos, bool fewer) {
     while (!s->ops.reserve(s->user, task, n_pos)) {
         if (press_pages(s, task, n_pos)) continue;
@@ -552,8 +553,8 @@ static int32_t whole_rows(const kt__sched *s, const kt__task *task, int32_t n, i
     return s->ops.fit(s->user, task, n, s->p.n_rows - s->batch_rows + n_has);
 }
 
-/* Room for the next n of its rows, or, where it is alone and all of them would be too many, for fewer. Returns how many;
- * 0: none. */
+/* Room for the next n of its rows, or, where it is alone and all of them would be too many, for fewer. Returns how
+ * many; 0: none. */
 static int32_t make_room_for_rows(kt__sched *s, kt__task *task, int32_t n) {
     for (int32_t fewer;; n = fewer) {
         int32_t page_end = s->p.page_pos - task->n_done % s->p.page_pos;
@@ -839,11 +840,17 @@ static int gather_step(kt__sched *s) {
     return thin_out(s, n);
 }
 
+/* A full store has no page for proposals that reach into the next one, and every other step would be without. */
+static void make_room_ahead(kt__sched *s, kt__task *task) {
+    int32_t n = s->ops.ahead ? s->ops.ahead(s->user, task) : 0, n_pos = task->n_done + 1 + n;
+    if (n > 0 && !s->ops.reserve(s->user, task, n_pos)) (void)press_pages(s, task, n_pos);
+}
+
 static int reserve_step(kt__sched *s, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++) {
-        if (kt__task_wants_step(s->step[i]))
-            (void)make_room(s, s->step[i], s->step[i]->n_done + 1, false);
+        kt__task *t = s->step[i];
+        if (kt__task_wants_step(t) && make_room(s, t, t->n_done + 1, false)) make_room_ahead(s, t);
     }
     /* making room for one may have suspended another */
     for (int i = 0; i < n; i++) {

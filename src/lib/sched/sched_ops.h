@@ -32,6 +32,9 @@ typedef struct kt__sched_ops {
      * wanted 0 how many could. NULL: it cannot. */
     int64_t (*press)(void *user, const kt__task_list *running, const kt__task_list *waiting,
                      int64_t wanted);
+    /* Positions after the next one that a step would write, of proposals, which a task gets where pages can be pressed
+     * for them. NULL: none. */
+    int32_t (*ahead)(void *user, const kt__task *task);
     int64_t (*pages_left)(void *user); /* free, or given up when asked for */
     /* All there are; those that the task may come to have at most, which are more where it may be pressed. */
     int64_t (*pages_most)(void *user, const kt__task *task);
