@@ -307,9 +307,9 @@ static int64_t count_to_press(kt__kv *kv, const kt__task_list *const lists[2], k
 }
 
 static void press_both(kt__kv *kv, const kt__task_list *const lists[2]) {
+    begin_pressing(kv, lists);
     for (int i = 0; i < 2; i++) {
         for (const kt__task *t = lists[i]->head; t; t = t->next) {
-            begin_pressing(kv, lists);
             if (may_be_pressed(t) && kt__kv_table_press_both(kv, &kt__work_of(t)->state->table,
                                                              t->n_done - KT__PRESS_TAIL))
                 return;
