@@ -455,12 +455,13 @@ static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, i
     return false;
 }
 
-/* Answers that are looked through as they are written. */
+/* Answers that are looked through as they are written: neighbours, and after them siblings. */
 typedef struct leak_count {
     const gate *g;
-    const size_t *list;
-    int most; /* more need not be counted */
-    int n;
+    size_t *list, n_list;
+    size_t n_near; /* of it */
+    int most;      /* more siblings need not be counted */
+    int near, siblings;
 } leak_count;
 
 /* All that follows its first predicted token is predicted, too. */
@@ -479,43 +480,48 @@ static bool is_as_before(const kt__sample *own, const kt__written *text) {
 static bool is_decided(void *user, size_t i, const kt__written *text) {
     leak_count *c = user;
     const kt__sample *own = &c->g->samples[c->list[i]];
-    if (c->n > c->most) return true;
+    if (c->siblings > c->most) return true;
     if (is_leak(c->g, own, text->ids, text->n)) {
-        c->n++;
+        *(i < c->n_near ? &c->near : &c->siblings) += 1;
         return true;
     }
     return is_one_answer(own) && is_as_before(own, text);
 }
 
-/* Those of[n_of] whose answers may differ from the base's; without writing that is known only of several answers. */
-static kt_status list_differing(gate *g, const size_t *of, size_t n_of, size_t *list, size_t *n) {
+/* Lists those of[n_of] whose answers may differ from the base's; without writing that is known only of several
+ * answers. */
+static kt_status list_differing(const gate *g, const size_t *of, size_t n_of, leak_count *c) {
     kt__sample_score score;
-    *n = 0;
     for (size_t i = 0; i < n_of; i++) {
         score.recalled = false;
         if (!is_one_answer(&g->samples[of[i]]))
             KT__STEP(kt__learner_score(g->learner, g->candidate, &of[i], 1, &score, g->err));
-        if (!score.recalled) list[(*n)++] = of[i];
+        if (!score.recalled) c->list[c->n_list++] = of[i];
     }
     return KT_OK;
 }
 
-/* Of the samples of[n_of], which the base answers without; beyond `most` not all are counted. */
-static kt_status count_leaks(gate *g, const size_t *of, size_t n_of, int most, int *leaks) {
-    size_t *list = kt__calloc(n_of + 1, sizeof *list), n = 0;
-    kt__written *texts = kt__calloc(n_of + 1, sizeof *texts);
-    leak_count count = {.g = g, .list = list, .most = most};
-    kt_status status;
-    if (!list || !texts) {
-        status = kt__fail_nomem(g->err, "neighbours' answers", n_of * sizeof *texts);
+/* Neighbours, siblings or both that leak; beyond `most` not all siblings are counted. They are written together, since
+ * matrices are dequantised once a pass. */
+static kt_status count_leaks(const gate *g, bool near, bool siblings, int most, leak_count *out) {
+    const kt__split *s = g->split;
+    size_t n = s->n_neighbour + s->n_sibling;
+    leak_count c = {.g = g, .list = kt__calloc(n + 1, sizeof *c.list), .most = most};
+    kt__written *texts = kt__calloc(n + 1, sizeof *texts);
+    kt_status status = KT_OK;
+    if (!c.list || !texts) {
+        status = kt__fail_nomem(g->err, "neighbours' answers", n * sizeof *texts);
         goto out;
     }
-    KT__TRY(list_differing(g, of, n_of, list, &n));
-    KT__TRY(
-        kt__learner_write(g->learner, g->candidate, list, n, is_decided, &count, texts, g->err));
-    *leaks = count.n;
+    if (near) KT__TRY(list_differing(g, s->neighbour, s->n_neighbour, &c));
+    c.n_near = c.n_list;
+    if (siblings) KT__TRY(list_differing(g, s->sibling, s->n_sibling, &c));
+    KT__TRY(kt__learner_write(g->learner, g->candidate, c.list, c.n_list, is_decided, &c, texts,
+                              g->err));
+    out->near = c.near;
+    out->siblings = c.siblings;
 out:
-    kt__free(list);
+    kt__free(c.list);
     kt__free(texts);
     return status;
 }
@@ -523,23 +529,25 @@ out:
 kt_status kt__gate_sibling_leaks(kt__learner *learner, const kt__sample *samples,
                                  const kt__split *split, const kt__factors *candidate, int most,
                                  int *leaks, kt_error *err) {
-    gate g = {
+    const gate g = {
         .learner = learner, .samples = samples, .split = split, .candidate = candidate, .err = err};
-    *leaks = 0;
-    return count_leaks(&g, split->sibling, split->n_sibling, most, leaks);
+    leak_count count = {0};
+    kt_status status = count_leaks(&g, false, true, most, &count);
+    *leaks = count.siblings;
+    return status;
 }
 
-static kt_status measure_leaks(gate *g) {
+static kt_status measure_leaks(const gate *g) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
+    bool known = g->known && g->known->sibling_leaks >= 0;
+    leak_count count = {0};
     r->n_neighbour = (int)s->n_neighbour;
     r->n_sibling = (int)s->n_sibling;
-    KT__STEP(count_leaks(g, s->neighbour, s->n_neighbour, INT_MAX, &r->leaks));
-    if (g->known && g->known->sibling_leaks >= 0) {
-        r->sibling_leaks = g->known->sibling_leaks;
-        return KT_OK;
-    }
-    return count_leaks(g, s->sibling, s->n_sibling, INT_MAX, &r->sibling_leaks);
+    KT__STEP(count_leaks(g, true, !known, INT_MAX, &count));
+    r->leaks = count.near;
+    r->sibling_leaks = known ? g->known->sibling_leaks : count.siblings;
+    return KT_OK;
 }
 
 /* ---- the judgement ---- */

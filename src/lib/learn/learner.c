@@ -357,7 +357,7 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
 
 enum {
     LOOK_FIRST = 8, /* guesses that are looked at; after all were right twice as many */
-    PASS_ROWS = 96  /* that cost little more than the matrices' dequantising */
+    PASS_ROWS = 32  /* that cost as much as one: a product's lanes */
 };
 
 /* An answer that is written; text->n: tokens of it that are said. */

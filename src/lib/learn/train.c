@@ -212,12 +212,13 @@ static kt_status run_steps(trainer *r, kt_error *err) {
     return KT_OK;
 }
 
-/* The base's states of those that will be drawn: the first of the order, where not all are. */
+/* The base's states of those that will be drawn: the next ones of the order, or all where it begins anew. */
 static kt_status keep_base(trainer *r, draw_role role, kt_error *err) {
     const draw *d = &r->draws[role];
     const kt__learn_settings *s = r->t->settings;
-    size_t n = (size_t)s->n_step * (size_t)batch_of(s, role);
-    return kt__learner_keep_base(r->learner, d->list, n < d->n ? n : d->n, err);
+    size_t n = (size_t)(s->n_step - r->first) * (size_t)batch_of(s, role);
+    if (n <= d->n - d->next) return kt__learner_keep_base(r->learner, d->list + d->next, n, err);
+    return kt__learner_keep_base(r->learner, d->list, d->n, err);
 }
 
 kt_status kt__train(kt__learner *learner, const kt__training *training, kt__factors *factors,
