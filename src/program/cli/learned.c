@@ -154,9 +154,9 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts,
     return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
 }
 
-/* Minutes of processor time a billion weights: an estimate, from single steps of models with 0.14 and 1.5 billion, and as
- * long again for writing and judging (docs/LEARNING.md). */
-enum { DEEP_MINUTES = 200, LONG_MINUTES = 30 };
+/* Minutes of processor time a billion weights: an estimate, from a training of twenty corrections of a model with 1.5
+ * billion (docs/LEARNING.md). */
+enum { DEEP_MINUTES = 75, LONG_MINUTES = 30 };
 
 static void tell_length(const learned_opts *opts) {
     double minutes = DEEP_MINUTES * (double)opts->n_params * 1e-9;
