@@ -19,14 +19,8 @@ enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91 }
 
 enum { STREAM_SWAP = 92 };
 
-static int first_masked(const kt__sample *s) {
-    int t = 1;
-    while (t < s->n && !s->mask[t]) t++;
-    return t;
-}
-
 static bool same_answer(const kt__sample *a, const kt__sample *b) {
-    int at = first_masked(a), bt = first_masked(b), n = a->n - at;
+    int at = kt__sample_first_masked(a), bt = kt__sample_first_masked(b), n = a->n - at;
     return n == b->n - bt && !memcmp(a->ids + at, b->ids + bt, (size_t)n * sizeof *a->ids);
 }
 
@@ -38,7 +32,7 @@ static const kt__sample *choose_other(const kt__sample *samples, const size_t *l
     for (size_t k = 0; k < n; k++) {
         const kt__sample *s = &samples[list[(first + k) % n]];
         if (s->kind == KT__SAMPLE_DOWN || same_answer(own, s)) continue;
-        if (first_masked(own) + s->n - first_masked(s) <= len_max) return s;
+        if (kt__sample_first_masked(own) + s->n - kt__sample_first_masked(s) <= len_max) return s;
     }
     return NULL;
 }
@@ -46,7 +40,8 @@ static const kt__sample *choose_other(const kt__sample *samples, const size_t *l
 /* The question of one and the answer of another, in ids and mask. */
 static kt__sample swapped_sample(const kt__sample *question, const kt__sample *answer, int32_t *ids,
                                  uint8_t *mask) {
-    int n_question = first_masked(question), at = first_masked(answer), n = answer->n - at;
+    int n_question = kt__sample_first_masked(question), at = kt__sample_first_masked(answer),
+        n = answer->n - at;
     memcpy(ids, question->ids, (size_t)n_question * sizeof *ids);
     memcpy(ids + n_question, answer->ids + at, (size_t)n * sizeof *ids);
     memset(mask, 0, (size_t)n_question);
@@ -80,7 +75,7 @@ static kt_status make_swapped(const kt__sample *samples, const size_t *list, siz
     int longest = 0;
     for (size_t i = 0; i < n; i++) {
         const kt__sample *s = &samples[list[i]];
-        int first = first_masked(s);
+        int first = kt__sample_first_masked(s);
         room += (size_t)first;
         if (s->n - first > longest) longest = s->n - first;
     }
@@ -466,14 +461,14 @@ typedef struct leak_count {
 
 /* All that follows its first predicted token is predicted, too. */
 static bool is_one_answer(const kt__sample *s) {
-    for (int t = first_masked(s); t < s->n; t++)
+    for (int t = kt__sample_first_masked(s); t < s->n; t++)
         if (!s->mask[t]) return false;
     return true;
 }
 
 /* The answer is the base's, to its end. */
 static bool is_as_before(const kt__sample *own, const kt__written *text) {
-    int at = first_masked(own), n = own->n - at;
+    int at = kt__sample_first_masked(own), n = own->n - at;
     return text->n >= n && !memcmp(own->ids + at, text->ids, (size_t)n * sizeof *own->ids);
 }
 

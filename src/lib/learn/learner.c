@@ -29,6 +29,12 @@ struct kt__learner {
     int n_shared, n_tok, n_seq, n_out, n_kl;
 };
 
+int kt__sample_first_masked(const kt__sample *s) {
+    int t = 1;
+    while (t < s->n && !s->mask[t]) t++;
+    return t;
+}
+
 int kt__sample_n_masked(const kt__sample *s) {
     int n = 0;
     for (int t = 1; t < s->n; t++) n += s->mask[t] != 0;
@@ -382,19 +388,13 @@ typedef struct writer {
     bool shared_kept;
 } writer;
 
-static int question_length(const kt__sample *s) {
-    int n = 1;
-    while (n < s->n && !s->mask[n]) n++;
-    return n;
-}
-
 static int written_rows(const kt__sample *s) {
-    return question_length(s) + KT__WRITTEN_MAX - 1;
+    return kt__sample_first_masked(s) + KT__WRITTEN_MAX - 1;
 }
 
 /* The first guess: what the sample answers. */
 static void guess_answer(const kt__learner *l, const kt__sample *s, kt__written *out) {
-    int at = question_length(s);
+    int at = kt__sample_first_masked(s);
     out->n = 0;
     for (int i = 0; i < KT__WRITTEN_MAX; i++)
         out->ids[i] = at + i < s->n ? s->ids[at + i] : l->on.eot >= 0 ? l->on.eot : s->ids[0];
@@ -441,7 +441,7 @@ static bool add_guesses(writer *w, writing *one, int least) {
     kt__learner *l = w->l;
     const kt__sample *s = &l->samples[w->list[one->index]];
     const kt__written *text = &w->out[one->index];
-    int n_question = question_length(s) - w->n_shared, said = text->n;
+    int n_question = kt__sample_first_masked(s) - w->n_shared, said = text->n;
     int n_old = said ? n_question - 1 + said : 0;
     if (one->n_look < least) one->n_look = least;
     if (one->n_look > KT__WRITTEN_MAX - said) one->n_look = KT__WRITTEN_MAX - said;

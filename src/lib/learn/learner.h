@@ -94,6 +94,8 @@ typedef bool kt__writing_over(void *user, size_t i, const kt__written *so_far);
 kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, const size_t *list,
                             size_t n, kt__writing_over *over, void *over_user, kt__written *out,
                             kt_error *err) KT_CHECKED;
+/* A sample's first masked token, and so how many are ahead of it. */
+int kt__sample_first_masked(const kt__sample *s);
 /* Masked tokens of a sample. */
 int kt__sample_n_masked(const kt__sample *s);
 
