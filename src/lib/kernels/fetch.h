@@ -24,6 +24,12 @@ KT_INLINE void kt__fetch_lines(const kt__fetch *ahead, size_t first, size_t step
 
 KT_INLINE void kt__fetch_all(const kt__fetch *ahead) { kt__fetch_lines(ahead, 0, 64); }
 
+/* Line i of the bytes, and each `step` lines on, into the second-level cache. */
+KT_INLINE void kt__fetch_far(const uint8_t *ahead, size_t bytes, int i, int step) {
+    for (size_t at = 64 * (size_t)i; at < bytes; at += 64 * (size_t)step)
+        __builtin_prefetch(ahead + at, 0, 2);
+}
+
 #if defined(__x86_64__)
 /* One of the quarters 0 to 3 once x is computed, and before what is computed with what is returned:
  * compilers move prefetches freely otherwise. */

@@ -225,13 +225,137 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     }
 }
 
-/* The sums of two blocks of a row, each in a 128-bit lane; x: their activations, first halves and second ones. */
-KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
+/* ---- pieces (rowdot_rows.inc): two blocks of each of LANES rows, the first in the low 128-bit lane ----
+ *
+ * The first 32 bytes of a row's piece have both blocks' scales and fifth bits, so that one load brings them; Q8_0's
+ * blocks are too long for that. */
+
+/* Both blocks' fifth bits of weights 16 half to 16 half + 15, as 16 or 0: psignb gives the same for a bit in any place. */
+KT_INLINE vi fifths_of_piece(kt__type type, vi begin, int half) {
+    const long long step = 0x0101010101010101;
+    const long long low = step * (long long)(qs_offset(type) - 4 + 2 * (size_t)half),
+                    high = low + step * (long long)(block_bytes(type) - 16);
+    const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
+    const vi sixteen = _mm256_set1_epi64x((long long)0xf010101010101010); /* bit 7 is a sign */
+    vi bits = vi_shuffle8(begin, _mm256_setr_epi64x(low, low + step, high, high + step));
+    return _mm256_sign_epi8(sixteen, vi_and(bits, bit_of));
+}
+
+/* Lanes that add up to the sums of a row's two blocks, as vi_sums2 has them or, of wide types, as dwords. x: activations,
+ * first halves and second ones; y: vi_of_activations. */
+KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, vi begin, const vi x[2],
+                        const vi y[2]) {
+    size_t pitch = block_bytes(type);
+    const uint8_t *qs = block + qs_offset(type);
     vi q[2];
-    (void)words;
-    quants_two(type, block, q);
-    return is_wide(type) ? vi_quads2_wide(q[0], x[0], q[1], x[1])
-                         : vi_quads2(q[0], x[0], q[1], x[1]);
+    if (type == KT__TYPE_Q8_0) {
+        quants_two(type, block, q);
+        return vi_quads2_wide(q[0], x[0], q[1], x[1]);
+    }
+    vi both = vi_load_pieces16(qs, pitch);
+    q[0] = of_nibbles(type, low_bits(both, 15));
+    q[1] = of_nibbles(type, low_bits(vi_shr(both, 4), 15));
+    if (type == KT__TYPE_IQ4_NL) return vi_quads2_table(q[0], x[0], y[0], q[1], x[1], y[1]);
+    KT_UNROLL for (int half = 0; half < 2; half++) {
+        if (has_fifths(type)) q[half] = vi_or(q[half], fifths_of_piece(type, begin, half));
+    }
+    return vi_sums2(q[0], x[0], q[1], x[1]);
+}
+
+/* Two rows, and then twice two, in one register, their lanes added to half as many: in the end dwords. */
+KT_INLINE vi join_pair(kt__type type, vi a, vi b) {
+    vi low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);
+    if (is_wide(type)) return vi_add(low, high);
+    return has_fifths(type) ? vi_dwords_of_sums(vi_add_sums(low, high)) : vi_add_sums(low, high);
+}
+KT_INLINE vi join_quad(kt__type type, vi a, vi b) {
+    vi low = _mm256_unpacklo_epi64(a, b), high = _mm256_unpackhi_epi64(a, b);
+    if (is_wide(type) || has_fifths(type)) return vi_add(low, high);
+    return vi_dwords_of_sums(vi_add_sums(low, high));
+}
+
+#define KT_PICK(a, b, i, j)                                                               \
+    _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), \
+                                          (i) | (j) << 2 | (i) << 4 | (j) << 6))
+
+/* The beginnings of two rows' pieces in one register. */
+KT_INLINE vi pair_of_begins(kt__type type, vi a, vi b) {
+    return type == KT__TYPE_Q5_1 ? KT_PICK(a, b, 0, 2) : _mm256_unpacklo_epi16(a, b);
+}
+
+/* of[0]: both blocks' words at offset 0, in the order of rows; of[1]: the words that follow, of types that have them.
+ * In the high lane they lie elsewhere than in the low one. */
+KT_INLINE vi high_lane(vi low, vi high) { return _mm256_blend_epi32(low, high, 0xf0); }
+KT_INLINE void words_of_piece(kt__type type, const vi pair[4], vi of[2]) {
+    vi x[2];
+    if (type == KT__TYPE_Q5_1) { /* dwords 0 and 2 */
+        const vi apart = vi_dup128(
+            _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+        KT_UNROLL for (int i = 0; i < 2; i++) {
+            vi a = pair[2 * i], b = pair[2 * i + 1];
+            x[i] = vi_shuffle8(high_lane(KT_PICK(a, b, 0, 2), KT_PICK(a, b, 1, 3)), apart);
+        }
+    } else if (type == KT__TYPE_Q4_1) { /* words 0, 1 and 2, 3 */
+        KT_UNROLL for (int i = 0; i < 2; i++) {
+            vi a = pair[2 * i], b = pair[2 * i + 1];
+            x[i] = high_lane(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        }
+    } else { /* words 0 and 1, or 3 */
+        KT_UNROLL for (int i = 0; i < 2; i++) {
+            vi a = pair[2 * i], b = pair[2 * i + 1];
+            x[i] = type == KT__TYPE_Q5_0 ? KT_PICK(a, b, 0, 3) : KT_PICK(a, b, 0, 1);
+        }
+        of[0] = high_lane(KT_PICK(x[0], x[1], 0, 2), KT_PICK(x[0], x[1], 1, 3));
+        return;
+    }
+    of[0] = _mm256_unpacklo_epi64(x[0], x[1]);
+    of[1] = _mm256_unpackhi_epi64(x[0], x[1]);
+}
+/* Converted from memory: from a register each takes two more shuffles. */
+KT_INLINE void floats_of_piece(vi words, vf of[2]) {
+    kt__f16 room[16];
+    vi_store(room, words);
+    __asm__("" : "+m"(room));
+    of[0] = vf_from_f16(room);
+    of[1] = vf_from_f16(room + 8);
+}
+
+/* sum[k] lane i: the sum of row i's block k; d, m: its scale, and what follows that. p: the first row's piece, the
+ * others `pitch` apart, but the last row's at `last`; ahead: what is prefetched. */
+#define KT_OWN_PIECE
+KT_INLINE void piece_of_rows(kt__type type, size_t pitch, const uint8_t *p, const uint8_t *last,
+                             const uint8_t *ahead, const vi x[2], vi sum[2], vf d[2], vf m[2]) {
+    vi y[2] = {vi_of_activations(x[0]), vi_of_activations(x[1])};
+    vi quad[2], head[4], words[2];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        vi pair[2];
+        KT_UNROLL for (int j = 0; j < 2; j++) {
+            vi begin[2], part[2];
+            KT_UNROLL for (int k = 0; k < 2; k++) {
+                const int row = 4 * i + 2 * j + k;
+                const uint8_t *block = row == LANES - 1 ? last : p + (size_t)row * pitch;
+                begin[k] = vi_load(block);
+                part[k] = dots_piece(type, block, begin[k], x, y);
+                kt__fetch_far(ahead, 2 * LANES * block_bytes(type), row, LANES);
+            }
+            pair[j] = join_pair(type, part[0], part[1]);
+            head[2 * i + j] = pair_of_begins(type, begin[0], begin[1]);
+        }
+        quad[i] = join_quad(type, pair[0], pair[1]);
+    }
+    sum[0] = _mm256_permute2x128_si256(quad[0], quad[1], 0x20);
+    sum[1] = _mm256_permute2x128_si256(quad[0], quad[1], 0x31);
+    if (type == KT__TYPE_Q8_0) {
+        KT_UNROLL for (int k = 0; k < 2; k++) {
+            __m128i first;
+            words_of_rows(pitch, p + 34 * k, last + 34 * k, &first, NULL);
+            d[k] = vf_of_words(first);
+        }
+        return;
+    }
+    words_of_piece(type, head, words);
+    floats_of_piece(words[0], d);
+    if (has_second_word(type)) floats_of_piece(words[1], m);
 }
 
 #endif

@@ -45,6 +45,22 @@ KT_INLINE vi vi_quads2_wide(vi w0, vi x0, vi w1, vi x1) {
     return vi_dot16(_mm256_madd_epi16(vi_pairs_wide(w0, x0), one), vi_pairs_wide(w1, x1), one);
 }
 
+/* Sums of two registers' products in lanes that are yet to be added: words, of which two stay within 16 bits for u
+ * below 32, four for u below 16. */
+KT_INLINE vi vi_sums2(vi u0, vi x0, vi u1, vi x1) {
+    return vi_add16(vi_pairs(u0, x0), vi_pairs(u1, x1));
+}
+KT_INLINE vi vi_add_sums(vi a, vi b) { return _mm256_add_epi16(a, b); }
+KT_INLINE vi vi_dwords_of_sums(vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
+/* quadruples of products of a table's weights, none of them -128, with activations x; y: vi_of_activations */
+KT_INLINE vi vi_of_activations(vi x) { return _mm256_abs_epi8(x); }
+KT_INLINE vi vi_quads2_table(vi w0, vi x0, vi y0, vi w1, vi x1, vi y1) {
+    const vi one = _mm256_set1_epi16(1);
+    vi a = _mm256_maddubs_epi16(y0, _mm256_sign_epi8(w0, x0));
+    vi b = _mm256_maddubs_epi16(y1, _mm256_sign_epi8(w1, x1));
+    return vi_add(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
+}
+
 /* keys of bytes are multiplied as words: bytes would need their signs apart */
 #define KEYS_AS_WORDS 1
 enum { KEY_BIAS = 0 };

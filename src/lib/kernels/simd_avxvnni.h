@@ -30,6 +30,17 @@ KT_INLINE vi vi_quads2(vi u0, vi x0, vi u1, vi x1) {
 KT_INLINE vi vi_quads(vi u, vi x) { return vi_dot8(vi_zero(), u, x); }
 KT_INLINE vi vi_quads2_wide(vi u0, vi x0, vi u1, vi x1) { return vi_quads2(u0, x0, u1, x1); }
 
+/* sums of two registers' products in lanes that are yet to be added: dwords */
+KT_INLINE vi vi_sums2(vi u0, vi x0, vi u1, vi x1) { return vi_quads2(u0, x0, u1, x1); }
+KT_INLINE vi vi_add_sums(vi a, vi b) { return vi_add(a, b); }
+KT_INLINE vi vi_dwords_of_sums(vi a) { return a; }
+/* quadruples of products of a table's weights */
+KT_INLINE vi vi_of_activations(vi x) { return x; }
+KT_INLINE vi vi_quads2_table(vi w0, vi x0, vi y0, vi w1, vi x1, vi y1) {
+    (void)y0, (void)y1;
+    return vi_quads2(w0, x0, w1, x1);
+}
+
 /* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
  * query's sum is too much */
 enum { KEY_BIAS = 128 };
