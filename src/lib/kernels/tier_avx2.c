@@ -95,6 +95,8 @@ static const kt__mm_kernels *const mm_by_vnni[KT__TYPE_COUNT] = {
 };
 #undef X
 
+#define kt__avxvnni_attn_scratch_bytes vec_attn_scratch_bytes
+
 const kt__kernels kt__kernels_avxvnni = {
     .name = "avxvnni",
     TIER_COMMON(mm_by_vnni, kt__avxvnni_attn),

@@ -14,6 +14,7 @@
 #include "kernels/attn.inc"
 #include "kernels/attn_merge.inc"
 #include "kernels/attn_quantised.inc"
+#include "kernels/attn_tiles.inc"
 #include "kernels/quantise_page.inc"
 #include "kernels/recur.inc"
 
@@ -83,9 +84,15 @@ static const kt__mm_kernels *const mm_on_tiles[KT__TYPE_COUNT] = {
 };
 #undef X
 
+static size_t tiles_attn_scratch_bytes(int n_q, int head_dim_k, int head_dim_v) {
+    size_t vec = vec_attn_scratch_bytes(n_q, head_dim_k, head_dim_v);
+    size_t tiles = tiles_attn_room(n_q, head_dim_k);
+    return vec > tiles ? vec : tiles;
+}
+
 const kt__kernels kt__kernels_amx = {
     .name = "amx",
-    TIER_COMMON(mm_on_tiles, vec_attn),
+    TIER_COMMON(mm_on_tiles, tiles_attn),
     .tiles_from = kt__amx_tiles_from,
     .tile = kt__amx_tile,
     .peak_i8 = kt__amx_peak_i8,
