@@ -24,21 +24,25 @@ KT_INLINE void kt__fetch_lines(const kt__fetch *ahead, size_t first, size_t step
 
 KT_INLINE void kt__fetch_all(const kt__fetch *ahead) { kt__fetch_lines(ahead, 0, 64); }
 
-/* Line i of the bytes, and each `step` lines on, into the second-level cache. */
+#if defined(__x86_64__)
+/* What is written between two of these is done there: compilers move prefetches freely otherwise. */
+#define KT_FETCH_HERE(x) __asm__ volatile("" : "+v"(x))
+#else
+#define KT_FETCH_HERE(x)
+#endif
+
+/* One of the quarters 0 to 3 once x is computed, and before what is computed with what is returned. */
+KT_INLINE vi kt__fetch_after(vi x, const kt__fetch *ahead, int quarter) {
+    KT_FETCH_HERE(x);
+    kt__fetch_lines(ahead, 64 * (size_t)quarter, 256);
+    KT_FETCH_HERE(x);
+    return x;
+}
+
+/* Line i of some bytes, and each `step` lines on, into the second-level cache. */
 KT_INLINE void kt__fetch_far(const uint8_t *ahead, size_t bytes, int i, int step) {
     for (size_t at = 64 * (size_t)i; at < bytes; at += 64 * (size_t)step)
         __builtin_prefetch(ahead + at, 0, 2);
 }
-
-#if defined(__x86_64__)
-/* One of the quarters 0 to 3 once x is computed, and before what is computed with what is returned:
- * compilers move prefetches freely otherwise. */
-KT_INLINE vi kt__fetch_after(vi x, const kt__fetch *ahead, int quarter) {
-    __asm__ volatile("" : "+v"(x));
-    kt__fetch_lines(ahead, 64 * (size_t)quarter, 256);
-    __asm__ volatile("" : "+v"(x));
-    return x;
-}
-#endif
 
 #endif

@@ -336,7 +336,9 @@ KT_INLINE void piece_of_rows(kt__type type, size_t pitch, const uint8_t *p, cons
                 const uint8_t *block = row == LANES - 1 ? last : p + (size_t)row * pitch;
                 begin[k] = vi_load(block);
                 part[k] = dots_piece(type, block, begin[k], x, y);
+                KT_FETCH_HERE(part[k]);
                 kt__fetch_far(ahead, 2 * LANES * block_bytes(type), row, LANES);
+                KT_FETCH_HERE(part[k]);
             }
             pair[j] = join_pair(type, part[0], part[1]);
             head[2 * i + j] = pair_of_begins(type, begin[0], begin[1]);
