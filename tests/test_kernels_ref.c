@@ -331,7 +331,7 @@ static void test_tables_are_complete(void **state) {
         const kt__kernels *k = tiers[i].kernels;
         for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
             assert_true(k->mm[type] && k->mm[type]->rowdot && k->mm[type]->gemm);
-            assert_true(k->mm[type]->gemm_min_tok > 0 && k->mm[type]->gemm_rows > 0);
+            assert_true(k->mm[type]->gemm_min_tok > 0);
         }
         for (kt__act_kind kind = 0; kind < KT__ACT_COUNT; kind++)
             assert_true(k->quantize[kind] != NULL);

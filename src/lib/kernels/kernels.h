@@ -87,7 +87,6 @@ typedef struct kt__mm_kernels {
     kt__mm_fn *rowdot; /* few tokens: streams the rows once for all of them */
     kt__mm_fn *gemm;   /* many tokens: unpacks panels of rows */
     int gemm_min_tok;  /* from here on gemm is faster */
-    int gemm_rows;     /* panel height: chunks of rows should be multiples of it */
 } kt__mm_kernels;
 
 /* ---- low-rank terms ----

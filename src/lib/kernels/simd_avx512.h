@@ -30,6 +30,7 @@ KT_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 KT_INLINE vi vi_sub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
 KT_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 KT_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+KT_INLINE vi vi_min8(vi a, vi b) { return _mm512_min_epu8(a, b); } /* of unsigned bytes */
 /* by the same count everywhere: an immediate where n is a constant */
 typedef int32_t vi_s32 __attribute__((vector_size(64)));
 typedef uint32_t vi_u32 __attribute__((vector_size(64)));

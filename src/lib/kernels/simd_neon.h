@@ -271,6 +271,18 @@ KT_INLINE vf vf_of_words(words8 halves) {
     float16x8_t h = vreinterpretq_f16_s16(halves);
     return VF(vcvt_f32_f16(vget_low_f16(h)), vcvt_high_f32_f16(h));
 }
+KT_INLINE int32x4_t fifths_of(int32x4_t x, int byte) {
+    static const uint8_t first[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
+    uint8x16_t at = vaddq_u8(vld1q_u8(first), vdupq_n_u8((uint8_t)byte));
+    uint8x16_t bit = vandq_u8(vqtbl1q_u8((uint8x16_t)x, at), (uint8x16_t)vdupq_n_u32(0x80402010));
+    return (int32x4_t)vminq_u8(bit, vdupq_n_u8(16));
+}
+/* Bits 4m to 4m + 3 of each dword of x, each as bit 4 of a byte; up: x shifted by 4, so that they are among each byte's
+ * upper bits either way, where the lesser of a bit and 16 is 16 or nothing. */
+KT_INLINE vi fifth_bits(vi x, vi up, int m) {
+    vi bits = m % 2 ? x : up;
+    return VI(fifths_of(bits.a, m / 2), fifths_of(bits.b, m / 2));
+}
 /* the table of IQ4 */
 KT_INLINE vi iq4_values(vi nibbles) {
     static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

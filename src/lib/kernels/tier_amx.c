@@ -52,8 +52,7 @@ _Static_assert(sizeof(tile_room) <= MM_SCRATCH_BYTES, "a worker's scratch");
 #include "quant/types.def"
 #undef X
 
-#define ROW(name, act) \
-    [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##name, GEMM_ROWS},
+#define ROW(name, act) [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##name},
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(ROW, name, act)
 const kt__mm_kernels kt__amx_mm[KT__TYPE_COUNT] = {
 #include "quant/types.def"

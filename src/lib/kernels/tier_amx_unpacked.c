@@ -47,8 +47,7 @@ KT_ONCE static void tiles_CRUMBS(const kt__mm *mm, void *scratch, kt__unpack_fn 
 #include "quant/types.def"
 #undef X
 
-#define ROW(name, form) \
-    [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##form, GEMM_ROWS},
+#define ROW(name, form) [KT__TYPE_##name] = {rowdot_##name, gemm_##name, GEMM_FROM_##form},
 #define X(name, ggml_id, elems, bytes, act, products) MM_##products(ROW, name)
 const kt__mm_kernels kt__amx_mm_unpacked[KT__TYPE_COUNT] = {
 #include "quant/types.def"

@@ -566,7 +566,7 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 }
 
 /* One function serves few and many tokens. */
-const kt__mm_kernels kt__mm_ref = {mm_product, mm_product, 16, 16};
+const kt__mm_kernels kt__mm_ref = {mm_product, mm_product, 16};
 
 static const kt__mm_kernels *const mm_of_type[KT__TYPE_COUNT] = {
 #define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = &kt__mm_ref,
