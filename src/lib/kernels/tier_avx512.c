@@ -1,5 +1,6 @@
 /* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own
- * (mm_avx512.inc). And the amx tier, which has products of its own and shares the rest. */
+ * (mm_avx512.inc). And the amx tier, which has products of its own, attention of many queries on tiles, and shares the
+ * rest. */
 #include "kernels/kernels.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"

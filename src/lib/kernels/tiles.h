@@ -2,7 +2,8 @@
  *
  * Owns: the eight tile registers of 16 rows of 64 bytes as gemm_tiles.inc uses them, in assembly: the
  * intrinsics of gcc 12 do not say which memory they read. Registers: 0 to 3 sums of [group of
- * tokens][which weights], 4 and 5 activations of either group, 6 and 7 weights. For tiers' own files
+ * tokens][which weights], 4 and 5 activations of either group, 6 and 7 weights; attn_tiles.inc has queries or
+ * weights in 4 and 5, keys or values in 6 and 7. For tiers' own files
  * only; a thread has the registers between tiles_begin and tiles_end, once the process may use them
  * (kt__cpu_permit_tiles). */
 #ifndef KT_KERNELS_TILES_H
