@@ -267,32 +267,4 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     }
 }
 
-/* The sums of four blocks of a row, each in a 128-bit lane; x: their activations, first halves and second ones. words:
- * what precedes the weights, d of each block, then m of each */
-KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
-    vi q[2];
-    quants_four(type, block, q, words);
-    return vi_dot8(vi_dot8(vi_zero(), q[0], x[0]), q[1], x[1]);
-}
-
-#define KT_OWN_HEADS
-struct rd_rows;
-/* The scales of four blocks, and what follows them: in lane i those of row i. */
-KT_INLINE void rd_heads(kt__type type, const struct rd_rows *rows, const words8 *words, vf d[4],
-                        vf m[4]) {
-    vi_words column[8];
-    vi x[4];
-    (void)rows;
-    KT_UNROLL for (int i = 0; i < 4; i++) {
-        const words8 *row = words + 4 * i;
-        x[i] = _mm512_inserti32x4(_mm512_castsi128_si512(row[0]), row[1], 1);
-        x[i] = _mm512_inserti32x4(_mm512_inserti32x4(x[i], row[2], 2), row[3], 3);
-    }
-    vi_columns(x, column);
-    KT_UNROLL for (int k = 0; k < 4; k++) {
-        d[k] = vf_of_halves(column[k]);
-        if (has_second_word(type)) m[k] = vf_of_halves(column[4 + k]);
-    }
-}
-
 #endif

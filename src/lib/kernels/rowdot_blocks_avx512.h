@@ -1,4 +1,4 @@
-/* The weights of eight blocks of 32 for AVX-512, 64 a register.
+/* The weights of eight blocks of 32 for AVX-512, 64 a register, and of four blocks of 16 rows, with their sums.
  *
  * Owns: how few loads and permutations bring them out of blocks of 17 to 36 bytes, with their scales. For
  * rowdot_avx512.h only. */
@@ -132,52 +132,6 @@ KT_INLINE void quants_nvfp4(const uint8_t *p, vi q[2]) {
     q[1] = _mm512_unpackhi_epi64(low, high);
 }
 
-/* Four blocks are read by loads of 64 bytes, which end where they end: of types of 18 to 24 bytes their first and their
- * last, of Q8_0 those from either half of the first block and of the third one on. */
-#define PIECE_MAP(pitch, second, ...) WORD_MAP(pitch, 0, second, __VA_ARGS__)
-static const word_map piece_q8_0 = PIECE_MAP(34, 68, 2, 0, 0),
-                      piece_q4_0 = PIECE_MAP(18, 8, 2, 0, 0),
-                      piece_q4_1 = PIECE_MAP(20, 16, 4, 2, 0),
-                      piece_q5_0 = PIECE_MAP(22, 24, 6, 0, 2),
-                      piece_q5_1 = PIECE_MAP(24, 32, 8, 2, 4);
-static const int16_t piece_halves[32] = {
-    EACH8(34, 0, 68, 14)}; /* second ones of Q8_0, 4 bytes on */
-
-KT_INLINE const word_map *piece_map_of(kt__type type) {
-    switch (type) {
-    case KT__TYPE_Q8_0: return &piece_q8_0;
-    case KT__TYPE_Q4_1: return &piece_q4_1;
-    case KT__TYPE_Q5_0: return &piece_q5_0;
-    case KT__TYPE_Q5_1: return &piece_q5_1;
-    default: return &piece_q4_0;
-    }
-}
-
-/* Four blocks: the first halves of them, and the second ones. words: d of each, then m of each */
-KT_INLINE void quants_four(kt__type type, const uint8_t *p, vi q[2], __m128i *words) {
-    const word_map *map = piece_map_of(type);
-    const bool bytes = type == KT__TYPE_Q8_0;
-    const size_t second = bytes ? 68 : 4 * block_bytes(type) - 64;
-    vi x = vi_load_once(p), y = vi_load_once(p + second);
-    vi idx = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)map->heads));
-    __m256i heads = _mm512_castsi512_si256(_mm512_permutex2var_epi16(x, idx, y));
-    *words = _mm256_castsi256_si128(heads);
-    q[0] = _mm512_permutex2var_epi16(x, vi_load(map->qs), y);
-    if (bytes) {
-        vi halves = vi_load(piece_halves), bias = vi_bytes(WIDE_BIAS);
-        q[1] = _mm512_permutex2var_epi16(vi_load(p + 4), halves, vi_load(p + 4 + second));
-        KT_UNROLL for (int i = 0; i < 2; i++) q[i] = vi_xor(q[i], bias);
-        return;
-    }
-    quants_of_nibbles(type, q[0], q);
-    if (type != KT__TYPE_Q5_0 && type != KT__TYPE_Q5_1) return;
-    uint64_t fifth[2]; /* of first halves, and of second ones */
-    _mm_storeu_si128((__m128i *)(void *)fifth, _mm256_extracti128_si256(heads, 1));
-    __asm__ volatile("" : "+m"(fifth)); /* as in quants_eight */
-    KT_UNROLL for (int i = 0; i < 2; i++)
-        q[i] = _mm512_mask_add_epi8(q[i], fifth[i], q[i], vi_bytes(16));
-}
-
 /* A group of eight blocks. first, second: as words_of_group */
 KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
                             __m128i *second) {
@@ -202,6 +156,236 @@ KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128
         quants_mxfp4(block, q, first);
     else
         quants_eight(type, block, q, first, second);
+}
+
+/* ---- pieces (rowdot_rows.inc): four blocks of each of 16 rows. Shuffles bind them, of which AVX-512 does one a cycle;
+ * those of words are three operations, those of dwords one. ---- */
+
+/* Four blocks of Q5_0 and Q8_0 are read by loads of 64 bytes, which end where they end: of Q5_0 their first and their
+ * last, of Q8_0 those from either half of the first block and of the third one on. */
+#define PIECE_MAP(pitch, second, ...) WORD_MAP(pitch, 0, second, __VA_ARGS__)
+static const word_map piece_q8_0 = PIECE_MAP(34, 68, 2, 0, 0),
+                      piece_q5_0 = PIECE_MAP(22, 24, 6, 0, 2);
+static const int16_t piece_halves[32] = {
+    EACH8(34, 0, 68, 14)}; /* second ones of Q8_0, 4 bytes on */
+
+KT_INLINE const word_map *word_map_of_piece(kt__type type) {
+    return type == KT__TYPE_Q8_0 ? &piece_q8_0 : &piece_q5_0;
+}
+
+/* bits: of four blocks' first halves, and of their second ones */
+KT_INLINE void add_fifths(__m128i bits, vi q[2]) {
+    uint64_t fifth[2];
+    _mm_storeu_si128((__m128i *)(void *)fifth, bits);
+    __asm__ volatile("" : "+m"(fifth)); /* as in quants_eight */
+    KT_UNROLL for (int i = 0; i < 2; i++)
+        q[i] = _mm512_mask_add_epi8(q[i], fifth[i], q[i], vi_bytes(16));
+}
+
+/* Four blocks: the first halves of them, and the second ones. words: d of each, then m of each */
+KT_INLINE void quants_four(kt__type type, const uint8_t *p, vi q[2], __m128i *words) {
+    const word_map *map = word_map_of_piece(type);
+    const bool bytes = type == KT__TYPE_Q8_0;
+    const size_t second = bytes ? 68 : 4 * block_bytes(type) - 64;
+    vi x = vi_load_once(p), y = vi_load_once(p + second);
+    vi idx = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)map->heads));
+    __m256i heads = _mm512_castsi512_si256(_mm512_permutex2var_epi16(x, idx, y));
+    *words = _mm256_castsi256_si128(heads);
+    q[0] = _mm512_permutex2var_epi16(x, vi_load(map->qs), y);
+    if (bytes) {
+        vi halves = vi_load(piece_halves), bias = vi_bytes(WIDE_BIAS);
+        q[1] = _mm512_permutex2var_epi16(vi_load(p + 4), halves, vi_load(p + 4 + second));
+        KT_UNROLL for (int i = 0; i < 2; i++) q[i] = vi_xor(q[i], bias);
+        return;
+    }
+    quants_of_nibbles(type, q[0], q);
+    add_fifths(_mm256_extracti128_si256(heads, 1), q);
+}
+
+/* Those of the other types are read by two loads that have their weights at whole dwords: the byte where either begins,
+ * and the first dword of each block's weights, of the second load from 16 on. */
+typedef struct piece_map {
+    uint8_t begin[2], qs[4];
+} piece_map;
+
+KT_INLINE piece_map piece_map_of(kt__type type) {
+    switch (type) {
+    case KT__TYPE_Q4_1: return (piece_map){{0, 16}, {1, 6, 11, 28}};
+    case KT__TYPE_Q5_1: return (piece_map){{0, 32}, {2, 8, 22, 28}};
+    default: return (piece_map){{2, 8}, {0, 19, 9, 28}};
+    }
+}
+
+#define KT_RUN4(i) (i), (i) + 1, (i) + 2, (i) + 3
+
+/* four dwords from each of a to d on, step 1, or the same one four times, step 0 */
+KT_INLINE vi four_runs(int a, int b, int c, int d, int step) {
+    return _mm512_setr_epi32(a, a + step, a + 2 * step, a + 3 * step, b, b + step, b + 2 * step,
+                             b + 3 * step, c, c + step, c + 2 * step, c + 3 * step, d, d + step,
+                             d + 2 * step, d + 3 * step);
+}
+
+/* Four sums in each 128-bit lane: of a row's four blocks, one a lane. x: activations, first halves and second ones;
+ * words: of Q5_0 and Q8_0 d of each block, of Q5_1 d and m of each */
+KT_INLINE vi dots_piece(kt__type type, const uint8_t *block, const vi x[2], words8 *words) {
+    vi q[2];
+    if (type == KT__TYPE_Q8_0 || type == KT__TYPE_Q5_0) {
+        quants_four(type, block, q, words);
+    } else {
+        const piece_map at = piece_map_of(type);
+        vi a = vi_load_once(block + at.begin[0]), b = vi_load_once(block + at.begin[1]);
+        const vi qs = four_runs(at.qs[0], at.qs[1], at.qs[2], at.qs[3], 1);
+        quants_of_nibbles(type, _mm512_permutex2var_epi32(a, qs, b), q);
+        if (type == KT__TYPE_Q5_1) {
+            const vi begins = _mm512_setr_epi32(0, 6, 12, 26, 1, 7, 13, 27, 0, 0, 0, 0, 0, 0, 0,
+                                                0); /* d and m, fifth bits */
+            const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14,
+                                                15);
+            __m256i heads = _mm512_castsi512_si256(_mm512_permutex2var_epi32(a, begins, b));
+            *words = _mm256_castsi256_si128(heads);
+            add_fifths(_mm_shuffle_epi8(_mm256_extracti128_si256(heads, 1), apart), q);
+        }
+    }
+    return vi_dot8(vi_dot8(vi_zero(), q[0], x[0]), q[1], x[1]);
+}
+
+/* Scales of Q4 are collected by masked loads, for which any port will do: row i of four at 64 bytes from i words (or pairs
+ * of words) before its blocks, so that what is wanted of each lies next to what is of the others. For longer blocks this
+ * takes more loads than it is worth. */
+
+/* words[k / 2]: in each half the words at the beginning of block k of 16 rows; p: their pieces; kept: dots_piece's */
+KT_INLINE void words_of_piece(kt__type type, const uint8_t *const p[LANES],
+                              const words8 kept[LANES], vi words[2]) {
+    vi eight[2];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        if (type == KT__TYPE_Q8_0 || type == KT__TYPE_Q5_0) {
+            __m128i pair[4];
+            KT_UNROLL for (int j = 0; j < 4; j++)
+                pair[j] = _mm_unpacklo_epi16(kept[8 * i + 2 * j], kept[8 * i + 2 * j + 1]);
+            eight[i] = vi_of_lanes(pair);
+            continue;
+        }
+        const vi order = _mm512_setr_epi32(0x00010000, 0x00030002, 0x00210020, 0x00230022,
+                                           0x000a0009, 0x000c000b, 0x002a0029, 0x002c002b,
+                                           0x00130012, 0x00150014, 0x00330032, 0x00350034,
+                                           0x001c001b, 0x001e001d, 0x003c003b, 0x003e003d);
+        vi rows[2];
+        KT_UNROLL for (int j = 0; j < 2; j++) {
+            const uint8_t *const *row = p + 8 * i + 4 * j;
+            rows[j] = vi_load(row[0]);
+            KT_UNROLL for (int r = 1; r < 4; r++) /* 9 words a block */
+                rows[j] = _mm512_mask_loadu_epi16(rows[j], (__mmask32)0x8040201 << r,
+                                                  row[r] - 2 * r);
+        }
+        eight[i] = _mm512_permutex2var_epi16(rows[0], order, rows[1]);
+    }
+    if (type == KT__TYPE_Q8_0 || type == KT__TYPE_Q5_0) {
+        /* in lane l dword k: block k of rows 2 l and 2 l + 1 */
+        words[0] = _mm512_permutex2var_epi32(eight[0], four_runs(0, 16, 1, 17, 4), eight[1]);
+        words[1] = _mm512_permutex2var_epi32(eight[0], four_runs(2, 18, 3, 19, 4), eight[1]);
+        return;
+    }
+    words[0] = _mm512_permutex2var_epi64(eight[0], _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                                         eight[1]);
+    words[1] = _mm512_permutex2var_epi64(eight[0], _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15),
+                                         eight[1]);
+}
+
+/* pairs[k]: both words at the beginning of block k of 16 rows, first words before second ones; p, kept: as above */
+KT_INLINE void pairs_of_piece(kt__type type, const uint8_t *const p[LANES],
+                              const words8 kept[LANES], vi pairs[4]) {
+    if (type == KT__TYPE_Q5_1) {
+        vi x[4];
+        KT_UNROLL for (int i = 0; i < 4; i++) x[i] = vi_of_lanes(kept + 4 * i);
+        vi_columns_apart(x, pairs);
+        return;
+    }
+    const vi apart = _mm512_setr_epi32(0x00020000, 0x00060004, 0x000a0008, 0x000e000c, 0x00120010,
+                                       0x00160014, 0x001a0018, 0x001e001c, 0x00030001, 0x00070005,
+                                       0x000b0009, 0x000f000d, 0x00130011, 0x00170015, 0x001b0019,
+                                       0x001f001d);
+    const int pitch = 5; /* pairs a block; the fourth is beyond what has room for four rows */
+    const vi order = four_runs(0, 16, pitch, 16 + pitch, 1),
+             third = four_runs(2 * pitch, 16 + 2 * pitch, 0, 0, 1);
+    const uint32_t wanted = 1u | 1u << pitch | 1u << 2 * pitch;
+    vi eight[2], thirds[2];
+    __m128i last[4];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        vi rows[2];
+        KT_UNROLL for (int j = 0; j < 2; j++) {
+            const uint8_t *const *row = p + 8 * i + 4 * j;
+            __m128i end = _mm_loadu_si32(row[0] + 12 * pitch);
+            rows[j] = vi_load(row[0]);
+            KT_UNROLL for (int r = 1; r < 4; r++) {
+                rows[j] = _mm512_mask_loadu_epi32(rows[j], (__mmask16)(wanted << r),
+                                                  row[r] - 4 * r);
+                end = _mm_mask_loadu_epi32(end, (__mmask8)(wanted << r),
+                                           row[r] + 12 * pitch - 4 * r);
+            }
+            last[2 * i + j] = end;
+        }
+        eight[i] = _mm512_permutex2var_epi32(rows[0], order, rows[1]);
+        thirds[i] = _mm512_permutex2var_epi32(rows[0], third, rows[1]);
+    }
+    pairs[0] = _mm512_shuffle_i32x4(eight[0], eight[1], 0x44);
+    pairs[1] = _mm512_shuffle_i32x4(eight[0], eight[1], 0xee);
+    pairs[2] = _mm512_shuffle_i32x4(thirds[0], thirds[1], 0x44);
+    pairs[3] = vi_of_lanes(last);
+    KT_UNROLL for (int k = 0; k < 4; k++) pairs[k] = _mm512_permutexvar_epi16(apart, pairs[k]);
+}
+
+/* Converted from memory: from a register each takes two more shuffles. */
+KT_INLINE void floats_of_piece(vi words, vf *low, vf *high) {
+    kt__f16 room[32];
+    vi_store(room, words);
+    __asm__("" : "+m"(room));
+    *low = vf_from_f16(room);
+    *high = vf_from_f16(room + 16);
+}
+
+/* Four rows' sums, side by side in each 128-bit lane. */
+KT_INLINE vi join_rows(const vi part[4]) {
+    vi pair[2];
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        vi a = part[2 * i], b = part[2 * i + 1];
+        vi inner = _mm512_castps_si512(
+            _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x4e));
+        pair[i] = vi_add(_mm512_mask_blend_epi32(0xcccc, a, b), inner);
+    }
+    vf a = _mm512_castsi512_ps(pair[0]), b = _mm512_castsi512_ps(pair[1]);
+    return vi_add(_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)),
+                  _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd)));
+}
+
+/* As rowdot_256.h has it. */
+#define KT_OWN_PIECE
+KT_INLINE void piece_of_rows(kt__type type, size_t pitch, const uint8_t *p, const uint8_t *last,
+                             const uint8_t *ahead, const vi x[2], vi sum[4], vf d[4], vf m[4]) {
+    const uint8_t *row[LANES];
+    words8 kept[LANES];
+    vi quad[4];
+    KT_UNROLL for (int i = 0; i < LANES; i++) row[i] = i == LANES - 1 ? last
+                                                                      : p + (size_t)i * pitch;
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        vi part[4];
+        KT_UNROLL for (int j = 0; j < 4; j++) {
+            part[j] = dots_piece(type, row[4 * i + j], x, kept + 4 * i + j);
+            KT_FETCH_HERE(part[j]);
+            kt__fetch_far(ahead, 4 * LANES * block_bytes(type), 4 * i + j, LANES);
+            KT_FETCH_HERE(part[j]);
+        }
+        quad[i] = join_rows(part);
+    }
+    vi_lanes_apart(quad, sum);
+    if (has_second_word(type)) {
+        vi pairs[4];
+        pairs_of_piece(type, row, kept, pairs);
+        KT_UNROLL for (int k = 0; k < 4; k++) floats_of_piece(pairs[k], d + k, m + k);
+    } else {
+        vi words[2];
+        words_of_piece(type, row, kept, words);
+        KT_UNROLL for (int k = 0; k < 2; k++) floats_of_piece(words[k], d + 2 * k, d + 2 * k + 1);
+    }
 }
 
 #endif

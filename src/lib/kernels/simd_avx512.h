@@ -118,17 +118,21 @@ KT_INLINE void vi_transpose4(vi x[4]) {
 /* column[j] word r = word j of the eight in row r; x[i]: rows 4 i to 4 i + 3 */
 #define KT_OWN_COLUMNS
 typedef __m256i vi_words;
-KT_INLINE void vi_columns(vi x[4], vi_words column[8]) {
+KT_INLINE void vi_columns_apart(vi x[4], vi columns[4]) { /* two in each */
     /* lane l's dword i is of row 4 i + l: the low halves in order, then the high ones */
     const vi order = _mm512_setr_epi32(0x00080000, 0x00180010, 0x000a0002, 0x001a0012, 0x000c0004,
                                        0x001c0014, 0x000e0006, 0x001e0016, 0x00090001, 0x00190011,
                                        0x000b0003, 0x001b0013, 0x000d0005, 0x001d0015, 0x000f0007,
                                        0x001f0017);
     vi_transpose4(x);
+    KT_UNROLL for (int i = 0; i < 4; i++) columns[i] = _mm512_permutexvar_epi16(order, x[i]);
+}
+KT_INLINE void vi_columns(vi x[4], vi_words column[8]) {
+    vi both[4];
+    vi_columns_apart(x, both);
     KT_UNROLL for (int i = 0; i < 4; i++) {
-        vi halves = _mm512_permutexvar_epi16(order, x[i]);
-        column[2 * i] = _mm512_castsi512_si256(halves);
-        column[2 * i + 1] = _mm512_extracti64x4_epi64(halves, 1);
+        column[2 * i] = _mm512_castsi512_si256(both[i]);
+        column[2 * i + 1] = _mm512_extracti64x4_epi64(both[i], 1);
     }
 }
 KT_INLINE void vi_columns8(const void *p, vi_words column[8]) {
