@@ -1,13 +1,13 @@
 /* How a run goes:
  *
  * The caller writes the run's parameters, then publishes one 64-bit word epoch:32 | n_workers-1:8 |
- * grains left:24 and bumps `phase`, which is what idle workers watch. The thread that succeeds in
- * lowering `grains left` by compare-and-swap owns these grains. A success proves that the run with
- * this epoch is still on: its caller cannot return before the grains just taken are reported in
- * `pending`. So the parameters are read only after the swap, without a race, and a worker that
- * wakes late finds either nothing left (grains are counted down to zero, so an ended run cannot be
- * mistaken for a started one) or a changed epoch, and goes back to waiting; the caller does not
- * wait for it.
+ * grains left:24, its own first chunk taken off, and bumps `phase`, which is what idle workers
+ * watch. The thread that succeeds in lowering `grains left` by compare-and-swap owns these grains.
+ * A success proves that the run with this epoch is still on: its caller cannot return before the
+ * grains just taken are reported in `pending`. So the parameters are read only after the swap,
+ * without a race, and a worker that wakes late finds either nothing left (grains are counted down
+ * to zero, so an ended run cannot be mistaken for a started one) or a changed epoch, and goes back
+ * to waiting; the caller does not wait for it.
  *
  * Waiting: a spin of limited time, then a futex. Each waiter keeps its own budget: see spin_adapt. */
 #include "host/pool.h"
@@ -39,7 +39,8 @@ enum {
     GRAIN_BITS = 24,
     WORKER_BITS = 8,
     MAX_GRAINS = (1 << GRAIN_BITS) - 1,
-    GUIDE = 2, /* a chunk is the remaining work / (GUIDE * workers) */
+    GUIDE_NUM = 3, /* a chunk is 3/4 of a fair share of the remaining work */
+    GUIDE_DEN = 4,
 
     SPIN_MIN_NS = 1000,
     SPIN_IDLE_NS = 20000,  /* a worker outside a step */
@@ -75,10 +76,12 @@ struct kt__pool {
     int size, n_processors; /* threads, and what they may run on at once */
     atomic_int n_active;    /* workers that take part in this step's runs */
     atomic_bool in_step, stopping;
+
+    /* in one line: a worker that sees a new phase has the run too */
+    alignas(CACHE_LINE) _Atomic uint32_t phase; /* idle workers watch it and sleep on it */
+    _Atomic uint64_t work;
     run_params run;
 
-    alignas(CACHE_LINE) _Atomic uint32_t phase; /* idle workers watch it and sleep on it */
-    alignas(CACHE_LINE) _Atomic uint64_t work;
     alignas(CACHE_LINE) _Atomic uint32_t pending; /* grains not yet done; pending_sleeper */
     alignas(CACHE_LINE) _Atomic uint64_t asleep[ASLEEP_WORDS]; /* a bit a worker */
 
@@ -253,17 +256,21 @@ static uint64_t pack_work(uint32_t epoch, int n_workers, uint32_t n_grains) {
     return (uint64_t)epoch << 32 | (uint64_t)(n_workers - 1) << GRAIN_BITS | n_grains;
 }
 
-/* Takes the worker's next chunk of a loop: *taken grains of the *left that nobody had taken. The chunk is a share of
- * what is left, so that chunks shrink towards the end and no worker is waited for. Returns false when nothing is
- * left, or the worker is not one of this loop's. */
+/* A chunk of what is left of a run: chunks shrink towards the end, so that no worker is waited for. */
+static uint32_t share_of(uint32_t left, uint32_t n_workers) {
+    uint32_t share = GUIDE_NUM * left / (GUIDE_DEN * n_workers);
+    return share ? share : 1;
+}
+
+/* Takes the worker's next chunk of a run: *taken grains of the *left that nobody had taken. Returns
+ * false when nothing is left, or the worker is not one of this run's. */
 static bool take_chunk(kt__pool *pool, int index, uint32_t *left, uint32_t *taken) {
     uint64_t work = atomic_load_explicit(&pool->work, memory_order_acquire);
     for (;;) {
         uint32_t n_workers = (uint32_t)(work >> GRAIN_BITS & ((1 << WORKER_BITS) - 1)) + 1;
         *left = (uint32_t)work & MAX_GRAINS;
         if (*left == 0 || (uint32_t)index >= n_workers) return false;
-        *taken = *left / (GUIDE * n_workers);
-        if (*taken == 0) *taken = 1;
+        *taken = share_of(*left, n_workers);
         if (atomic_compare_exchange_weak_explicit(&pool->work, &work, work - *taken,
                                                   memory_order_acq_rel, memory_order_acquire))
             return true;
@@ -281,18 +288,24 @@ static void add_busy(worker *self, int64_t ns) {
     atomic_store_explicit(&self->busy_ns, before + ns, memory_order_relaxed);
 }
 
+/* Computes chunks of the current run until none is left, and reports them together: until then the
+ * run is on. */
 static void worker_work(worker *self) {
     kt__pool *pool = self->pool;
-    uint32_t left, taken;
+    uint32_t left, taken, done = 0;
+    int64_t start = 0;
     while (take_chunk(pool, self->index, &left, &taken)) {
-        bool noalloc = pool->run.noalloc, timed = pool->run.timed;
-        int64_t start = timed ? kt__now_ns() : 0;
+        bool noalloc = pool->run.noalloc;
+        if (done == 0 && pool->run.timed) start = kt__now_ns();
         if (noalloc) kt__noalloc_enter();
         compute_chunk(&pool->run, left, taken, self->index);
         if (noalloc) kt__noalloc_leave();
-        if (timed) add_busy(self, kt__now_ns() - start);
-        report_done(pool, taken);
+        done += taken;
+        if (taken == left) break;
     }
+    if (done == 0) return;
+    if (pool->run.timed) add_busy(self, kt__now_ns() - start);
+    report_done(pool, done);
 }
 
 /* Linux's threads inherit both from the thread that starts them; Windows's do not. */
@@ -350,16 +363,16 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
         fn, arg, n_items, grain, (uint32_t)n_grains, caller_in_noalloc(), pool->timed};
     atomic_store_explicit(&pool->pending, (uint32_t)n_grains, memory_order_relaxed);
     pool->epoch++;
-    atomic_store_explicit(&pool->work, pack_work(pool->epoch, n_workers, (uint32_t)n_grains),
+    uint32_t left = (uint32_t)n_grains, taken = share_of(left, (uint32_t)n_workers), done = 0;
+    atomic_store_explicit(&pool->work, pack_work(pool->epoch, n_workers, left - taken),
                           memory_order_release);
     signal_workers(pool, n_workers);
 
-    uint32_t left, taken, done = 0;
-    while (take_chunk(pool, 0, &left, &taken)) {
+    do {
         compute_chunk(&pool->run, left, taken, 0);
         done += taken;
-    }
-    if (done) report_done(pool, done);
+    } while (take_chunk(pool, 0, &left, &taken));
+    report_done(pool, done);
     join_run(pool);
 }
 

@@ -50,7 +50,7 @@ enum {
     KT__GLU_ROWS = 256,         /* rows of a glu's unit: whole blocks of every activation kind */
     KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
     KT__STATE_ROWS = 16,        /* rows of a delta net's state that a worker takes at a time */
-    KT__GRAIN_BYTES = 64 * 1024 /* least bytes of weights in one chunk while decoding */
+    KT__GRAIN_BYTES = 24 * 1024 /* least bytes of weights in one chunk while decoding */
 };
 
 struct kt__dev {
