@@ -6,33 +6,37 @@
 
 /* ---- maxima ---- */
 
-/* The greatest of one whole block, in 16 lanes; clears *fine on NaN and +infinity. */
-static inline float block_maximum(const float *key, int32_t *fine) {
-    float lane[16];
-    int32_t ok[16];
-    for (int j = 0; j < 16; j++) {
-        float a = key[j], b = key[j + 16];
-        lane[j] = a > b ? a : b;
-        ok[j] = (a <= FLT_MAX) & (b <= FLT_MAX);
+/* Of 128 bits, which every processor has: compilers make scalar code of loops over lanes here. */
+typedef float four_floats __attribute__((vector_size(16)));
+typedef int32_t four_masks __attribute__((vector_size(16)));
+
+static inline four_floats greater_of(four_floats a, four_floats b) {
+    four_masks is_a = a > b;
+    return (four_floats)(((four_masks)a & is_a) | ((four_masks)b & ~is_a));
+}
+
+/* The greatest of one whole block; clears lanes of *fine on NaN and +infinity. */
+static inline float block_maximum(const float *key, four_masks *fine) {
+    four_floats most = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (int j = 0; j < KT__BLOCK; j += 4) {
+        four_floats x;
+        memcpy(&x, key + j, sizeof x);
+        *fine &= x <= FLT_MAX;
+        most = greater_of(x, most);
     }
-    for (int step = 8; step; step /= 2) {
-        for (int j = 0; j < step; j++) {
-            lane[j] = lane[j] > lane[j + step] ? lane[j] : lane[j + step];
-            ok[j] &= ok[j + step];
-        }
-    }
-    *fine &= ok[0];
-    return lane[0];
+    float a = most[0] > most[1] ? most[0] : most[1], b = most[2] > most[3] ? most[2] : most[3];
+    return a > b ? a : b;
 }
 
 bool kt__select_maxima(const float *key, size_t n, float *block_max, float *max) {
-    int32_t fine = 1;
+    four_masks all_fine = {-1, -1, -1, -1};
     float greatest = -INFINITY;
     size_t i = 0, b = 0;
     for (; i + KT__BLOCK <= n; i += KT__BLOCK, b++) {
-        block_max[b] = block_maximum(key + i, &fine);
+        block_max[b] = block_maximum(key + i, &all_fine);
         greatest = block_max[b] > greatest ? block_max[b] : greatest;
     }
+    bool fine = all_fine[0] & all_fine[1] & all_fine[2] & all_fine[3];
     if (i < n) {
         float last = -INFINITY;
         for (; i < n; i++) {
