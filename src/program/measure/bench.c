@@ -28,8 +28,8 @@ enum {
     MAX_STREAMS = 256,
     MAX_TOKENS = 1 << 20,
     WRITE_US = 1500000, /* of the random bytes: a slow disk gives a smaller file */
-    READ_US = 500000,
-    PEAK_US = 200000,
+    READ_US = 100000,   /* of each run's measurement of the limits */
+    PEAK_US = 50000,
     WARM_DECODE = 4 /* steps of the warm-up */
 };
 
@@ -234,54 +234,61 @@ static bool list_tests(const grid *g, tests *all) {
 
 /* ---- the machine's limits ---- */
 
+/* What measures them; without a pool they are not asked for. */
 typedef struct machine {
     kt__cpu cpu;
     kt__affinity affinity;
-    kt__bench_limits by_threads[KT__POOL_MAX_THREADS + 1];
+    kt__pool *pool;
+    const kt__kernels *kernels;
+    kt__random_file file;
+    uint64_t cache_bytes;
 } machine;
 
-static void measure_threads(machine *m, kt__pool *pool, const kt__kernels *kernels,
-                            const kt__random_file *file, uint64_t cache_bytes,
-                            const list *threads) {
-    for (int i = 0; i < threads->n; i++) {
-        int n = threads->items[i];
-        kt__bench_limits *l = &m->by_threads[n];
-        if (l->i8_mac_per_s > 0) continue;
-        l->cache_bytes = cache_bytes;
-        l->i8_mac_per_s = kt__measure_i8(pool, n, kernels, PEAK_US);
-        if (file->data)
-            l->read_bytes_per_s = kt__measure_read(pool, n, file->data, file->size, READ_US);
-    }
-}
-
-/* model: the file whose reading sets the limit, or NULL */
-static kt_status measure_machine(const char *isa, const char *model, const list *threads,
-                                 machine *m, kt_error *err) {
-    /* on the processors and with the tier that the tests will have */
-    kt_status status;
+/* For the processors and the tier that the tests will have. model: the file whose reading sets the
+ * limit, or NULL */
+static kt_status open_limits(const char *isa, const char *model, int n_threads, machine *m,
+                             kt_error *err) {
     kt__topology topology;
     kt__limits limits;
-    kt__random_file file = {0};
-    kt__pool *pool = NULL;
-    const kt__kernels *kernels;
     char why[160];
     kt__topology_detect(&topology);
     kt__limits_read(&limits);
-    KT__TRY(kt__kernels_select(&m->cpu, isa, &kernels, why, sizeof why, err));
-    KT__TRY(kt__pool_create_at(largest_item(threads), &m->affinity, &pool, err));
+    m->cache_bytes = kt__cache_believed(&topology);
+    KT__STEP(kt__kernels_select(&m->cpu, isa, &m->kernels, why, sizeof why, err));
+    KT__STEP(kt__pool_create_at(n_threads, &m->affinity, &m->pool, err));
     uint64_t size = kt__random_file_size(&topology, &limits);
     kt_error no_file;
-    if ((model && size && kt__random_file_of(model, size, &file)) ||
-        kt__random_file_open(size, WRITE_US, &file, &no_file) == KT_OK) {
-        (void)kt__measure_read(pool, 1, file.data, file.size, 0); /* maps the pages */
+    if ((model && size && kt__random_file_of(model, size, &m->file)) ||
+        kt__random_file_open(size, WRITE_US, &m->file, &no_file) == KT_OK) {
+        (void)kt__measure_read(m->pool, 1, m->file.data, m->file.size, 0); /* maps the pages */
     } else {
         fprintf(stderr, "kentang bench: no share of the limit: %s\n", no_file.message);
     }
-    measure_threads(m, pool, kernels, &file, kt__cache_believed(&topology), threads);
-out:
-    kt__random_file_close(&file);
-    kt__pool_destroy(pool);
-    return status;
+    return KT_OK;
+}
+
+static void close_limits(machine *m) {
+    kt__random_file_close(&m->file);
+    kt__pool_destroy(m->pool);
+}
+
+/* Samples of a row's limits, one after each of its runs, so that a neighbour's minute is in both. */
+typedef struct limit_samples {
+    double read_bytes_per_s[KT__BENCH_MAX_RUNS], i8_mac_per_s[KT__BENCH_MAX_RUNS];
+} limit_samples;
+
+static void sample_limits(const machine *m, int n_threads, int i, limit_samples *to) {
+    to->read_bytes_per_s[i] = to->i8_mac_per_s[i] = 0;
+    if (!m->pool) return;
+    to->i8_mac_per_s[i] = kt__measure_i8(m->pool, n_threads, m->kernels, PEAK_US);
+    if (m->file.data)
+        to->read_bytes_per_s[i] = kt__measure_read(m->pool, n_threads, m->file.data, m->file.size,
+                                                   READ_US);
+}
+
+static kt__bench_limits median_limits(const machine *m, limit_samples *of, int n) {
+    return (kt__bench_limits){kt__percentile_median(of->read_bytes_per_s, (size_t)n),
+                              kt__percentile_median(of->i8_mac_per_s, (size_t)n), m->cache_bytes};
 }
 
 /* ---- the model ---- */
@@ -331,6 +338,7 @@ static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
 typedef struct bench {
     const bench_opts *opts;
     const subject *subject;
+    const machine *machine;
     int n_ctx;
     kt__bench_streams streams;
     kt__bench_test test; /* the last one that it was prepared for */
@@ -392,6 +400,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     double seconds, n_tok = test->n_prompt ? test->n_prompt : test->n_gen * test->n_streams;
     double wall_s = 0;
     kt__noise before, after;
+    limit_samples limits;
     KT__STEP(prepare_engine(b, test, err));
     KT__STEP(
         run_once(b, test, test->n_gen < WARM_DECODE ? test->n_gen : WARM_DECODE, &seconds, err));
@@ -401,6 +410,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     kt__noise_read(&before);
     for (row->n_runs = 0; row->n_runs < b->opts->n_runs; row->n_runs++) {
         KT__STEP(run_once(b, test, test->n_gen, &seconds, err));
+        sample_limits(b->machine, test->n_threads, row->n_runs, &limits);
         row->tok_s[row->n_runs] = n_tok / seconds;
         wall_s += seconds;
     }
@@ -409,6 +419,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     kt__noise_between(&before, &after, &row->noise);
     row->major_faults = major_faults() - faults;
     row->load_1min = before.load_1min;
+    row->limits = median_limits(b->machine, &limits, row->n_runs);
     row->median = kt__percentile_median(row->tok_s, (size_t)row->n_runs);
     row->spread = 0.5 * (row->tok_s[row->n_runs - 1] - row->tok_s[0]);
     return KT_OK;
@@ -417,7 +428,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
 static kt_status measure_rows(const bench_opts *o, const subject *s, const machine *m, int n_ctx,
                               kt__bench_report *report, kt_error *err) {
     kt_status status = KT_OK;
-    bench b = {.opts = o, .subject = s, .n_ctx = n_ctx};
+    bench b = {.opts = o, .subject = s, .machine = m, .n_ctx = n_ctx};
     for (int i = 0; i < report->n_rows; i++) {
         kt__bench_row *row = &report->rows[i];
         char name[64];
@@ -425,7 +436,6 @@ static kt_status measure_rows(const bench_opts *o, const subject *s, const machi
         fprintf(stderr, "kentang bench: %d of %d: %s, %d threads\n", i + 1, report->n_rows, name,
                 row->test.n_threads);
         KT__TRY(measure_row(&b, row, err));
-        row->limits = m->by_threads[row->test.n_threads];
         row->n_batch = b.streams.info.n_batch;
         row->n_ubatch = b.streams.info.n_ubatch;
         row->kv_keys = b.streams.info.kv_keys;
@@ -497,7 +507,7 @@ static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench
     if (!all.n && status == KT_OK) status = kt__fail(err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;
     if (!o->no_limits)
-        KT__TRY(measure_machine(o->config->isa, o->config->model, &g.threads, m, err));
+        KT__TRY(open_limits(o->config->isa, o->config->model, largest_item(&g.threads), m, err));
     kt__config config = *o->config; /* its texts are borrowed */
     config.threads = largest_item(&g.threads);
     with.config = &config;
@@ -509,6 +519,7 @@ static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench
     describe_pages(s.model, report);
 out:
     subject_close(&s);
+    close_limits(m);
     kt__free(m);
     return status;
 }

@@ -356,7 +356,7 @@ static void add_limits(kt__report *r, const entries *all) {
             !strcmp(before->of->isa, e->of->isa))
             continue;
         if (!begun)
-            kt__report_table(r, "Limits of this machine, measured first", columns,
+            kt__report_table(r, "Limits of this machine, measured between the runs", columns,
                              (int)KT__COUNT(columns));
         begun = true;
         kt__report_cell(r, "%d", e->row->test.n_threads);
