@@ -48,7 +48,7 @@ enum {
     KT__SINK_DIM_MAX = 1024,    /* of a head in attention with sinks */
     KT__ROWS_ITEM = 32,         /* rows of one work item: a multiple of every tier's panel */
     KT__GLU_ROWS = 256,         /* rows of a glu's unit: whole blocks of every activation kind */
-    KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
+    KT__ATTN_QUERIES = 96,      /* (token, head) pairs of one attention tile, about */
     KT__STATE_ROWS = 16,        /* rows of a delta net's state that a worker takes at a time */
     KT__GRAIN_BYTES = 24 * 1024 /* least bytes of weights in one chunk while decoding */
 };
