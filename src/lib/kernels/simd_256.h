@@ -176,6 +176,15 @@ KT_INLINE vi vi_quad(const vi *x) {
     return vi_add(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
+/* Sums of words, those of dwords' low and of their high halves apart: of each 128-bit lane of four registers, in their
+ * order. */
+KT_INLINE vi vi_sums16(const vi *x) {
+    vi a = _mm256_add_epi16(_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[0], x[1]));
+    vi b = _mm256_add_epi16(_mm256_unpacklo_epi32(x[2], x[3]), _mm256_unpackhi_epi32(x[2], x[3]));
+    vi sums = _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+    return vi_pick(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
 /* out[l] lane i = the sum of 128-bit lane l of x[i] */
 KT_INLINE void vi_reduce_lanes(const vi *x, vi out[2]) {
     vi low = vi_quad(x), high = vi_quad(x + 4);

@@ -234,7 +234,13 @@ KT_INLINE vi vi_reduce(const vi *x) {
     vi b = vi_add(_mm_unpacklo_epi32(x[2], x[3]), _mm_unpackhi_epi32(x[2], x[3]));
     return vi_add(_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b));
 }
-/* the same: a vector is one lane of 128 bits */
+/* Sums of words, those of dwords' low and of their high halves apart: of each of four registers */
+KT_INLINE vi vi_sums16(const vi *x) {
+    vi a = _mm_add_epi16(_mm_unpacklo_epi32(x[0], x[1]), _mm_unpackhi_epi32(x[0], x[1]));
+    vi b = _mm_add_epi16(_mm_unpacklo_epi32(x[2], x[3]), _mm_unpackhi_epi32(x[2], x[3]));
+    return _mm_add_epi16(_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b));
+}
+/* as vi_reduce: a vector is one lane of 128 bits */
 KT_INLINE void vi_reduce_lanes(const vi *x, vi out[1]) { out[0] = vi_reduce(x); }
 
 /* ---- the contract's 16 lanes ---- */
